@@ -39,6 +39,9 @@ SQL_TYPES = {"int64": "BIGINT", "decimal(2)": "DECIMAL(15, 2)", "date32": "DATE"
 SEVERAL = "several batches in one request"
 UNKNOWN_QUERY = "no_such_query"
 
+MAX_ROWS = 100_000
+"""A bound of the live rows of any case."""
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -79,7 +82,7 @@ class _Oracle:
         self._database.close()
 
 
-class _Query:
+class OpenQuery:
     """A query that is open in a program, fed with rows made by hand."""
 
     def __init__(self, program: Program, cell: Cell) -> None:
@@ -93,16 +96,22 @@ class _Query:
             query=cell.query, sql=named.translated(cell.engine, cell.sql),
                 parameters=dict(cell.parameters), workload=cell.workload, logical=1,
             workers=1, collect=True, directory=str(program.directory), answer=self._answer,
-            relations={name: messages.RelationColumns(columns, 1000) for name, columns in self.inputs.items()},
+            relations={name: messages.RelationColumns(columns, MAX_ROWS) for name, columns in self.inputs.items()},
         ), messages.OpenReply)  # fmt: skip
         if reply.refused is not None:
             raise RefusedError("refused", reply.refused, "")
 
     def feed(self, changes: Sequence[Change], until: int) -> int:
         """Feed a batch; return the number of changes that the engine reports."""
+        self.take(changes, until)
+        return self.apply().changes
+
+    def take(self, changes: Sequence[Change], until: int) -> None:
         self._until, files = until, self._written(changes)
         self._program.request(messages.Feed(self._fed, until, files), messages.Reply)
-        return self._program.request(messages.Apply(), messages.ApplyReply).changes
+
+    def apply(self) -> messages.ApplyReply:
+        return self._program.request(messages.Apply(), messages.ApplyReply)
 
     def feed_all(self, batches: Sequence[Sequence[Change]], ends: list[int]) -> messages.ApplyAllReply:
         """Feed several batches in one request."""
@@ -148,7 +157,7 @@ def run_case(name: str, program: Program, case: Case) -> Outcome:
     """Run a case; describe the first difference."""
     cell = Cell(case.query, "0.01", engine=name)
     try:
-        query = _Query(program, cell)
+        query = OpenQuery(program, cell)
     except RefusedError as error:
         return Outcome(case.name, refused=f"{case.query}: {error.actual}")
     output = program.greeting.output
@@ -156,8 +165,7 @@ def run_case(name: str, program: Program, case: Case) -> Outcome:
     with closing(_Oracle(cell, query.inputs)) as oracle:
         problems = list(compare(query, case, oracle))
     query.end()
-    first = next(iter(problems), None)
-    return Outcome(case.name, first.text if first else "", "", not any(each.at_end for each in problems))
+    return _outcome(case.name, problems)
 
 
 @dataclass(frozen=True)
@@ -168,7 +176,13 @@ class _Problem:
     at_end: bool = True
 
 
-def _stream_problems(query: _Query, case: Case, oracle: _Oracle) -> Iterator[_Problem]:
+def _outcome(name: str, problems: Sequence[_Problem]) -> Outcome:
+    """Return the outcome of a case with its first problem, if it has one."""
+    first = next(iter(problems), None)
+    return Outcome(name, first.text if first else "", "", not any(each.at_end for each in problems))
+
+
+def _stream_problems(query: OpenQuery, case: Case, oracle: _Oracle) -> Iterator[_Problem]:
     counted = sum(query.feed(batch, _until(case, number)) for number, batch in enumerate(case.batches))
     table = query.changes()
     if counted != table.num_rows:
@@ -176,7 +190,7 @@ def _stream_problems(query: _Query, case: Case, oracle: _Oracle) -> Iterator[_Pr
     yield from _time_problems(query, case, oracle, table)
 
 
-def _time_problems(query: _Query, case: Case, oracle: _Oracle, table: pa.Table) -> Iterator[_Problem]:
+def _time_problems(query: OpenQuery, case: Case, oracle: _Oracle, table: pa.Table) -> Iterator[_Problem]:
     """Compare the sums of all changes of a case at each logical time, within batches and at their ends."""
     changes = changes_in(query.schema, table, -1, _until(case, len(case.batches) - 1))
     rows = list(zip(*(column.to_pylist() for column in table.drop_columns([DIFF]).columns), strict=True))
@@ -199,7 +213,7 @@ def _time_problems(query: _Query, case: Case, oracle: _Oracle, table: pa.Table) 
         since, before = time, answer
 
 
-def _batch_problems(query: _Query, case: Case, oracle: _Oracle) -> Iterator[_Problem]:
+def _batch_problems(query: OpenQuery, case: Case, oracle: _Oracle) -> Iterator[_Problem]:
     weights: Counter[Row] = Counter()
     for number, batch in enumerate(case.batches):
         until = _until(case, number)
@@ -216,7 +230,7 @@ def _batch_problems(query: _Query, case: Case, oracle: _Oracle) -> Iterator[_Pro
         yield from _difference(number, list(weights.elements()), oracle)
 
 
-def _answer_problems(query: _Query, case: Case, oracle: _Oracle) -> Iterator[_Problem]:
+def _answer_problems(query: OpenQuery, case: Case, oracle: _Oracle) -> Iterator[_Problem]:
     for number, batch in enumerate(case.batches):
         counted = query.feed(batch, _until(case, number))
         rows = list(zip(*(column.to_pylist() for column in query.table(messages.Answer()).columns), strict=True))
@@ -235,7 +249,7 @@ def _difference(number: int, mine: list[Row], oracle: _Oracle) -> Iterator[_Prob
 def run_several(name: str, program: Program, case: Case) -> Outcome:
     """Run all batches of a case in one request; describe the first difference."""
     cell = Cell(case.query, "0.01", engine=name)
-    query, ends = _Query(program, cell), _ends(case)
+    query, ends = OpenQuery(program, cell), _ends(case)
     reply, table = query.feed_all(case.batches, ends), query.changes()
     query.end()
     times = table[TIME].to_pylist()
@@ -244,10 +258,10 @@ def run_several(name: str, program: Program, case: Case) -> Outcome:
         return Outcome(SEVERAL, f"it counted {reply.changes} changes in {len(reply.seconds)} batches, and made {made}")
     compare = _time_problems if program.greeting.output == "stream" else _sum_problems
     with closing(_Oracle(cell, query.inputs)) as oracle:
-        return Outcome(SEVERAL, next((each.text for each in compare(query, case, oracle, table)), ""))
+        return _outcome(SEVERAL, list(compare(query, case, oracle, table)))
 
 
-def _sum_problems(_query: _Query, case: Case, oracle: _Oracle, table: pa.Table) -> Iterator[_Problem]:
+def _sum_problems(_query: OpenQuery, case: Case, oracle: _Oracle, table: pa.Table) -> Iterator[_Problem]:
     """Compare the sums of all changes of a case at the ends of batches."""
     weights: Counter[Row] = Counter()
     rows = list(zip(*(column.to_pylist() for column in table.columns), strict=True))

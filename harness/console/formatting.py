@@ -57,6 +57,9 @@ class TableEntry:
 
 NOTHING = TableEntry("-")
 
+MARK = " ~"
+"""The end of an entry whose number is not plausible."""
+
 
 def words(text: str) -> TableEntry:
     return TableEntry(text)

@@ -14,6 +14,7 @@ from rich.text import Text
 from deltamark.harness.console.console import ERR, fold_parts, say, terminal_width
 from deltamark.harness.console.formatting import brief, rate, span
 from deltamark.harness.measure.stats import percentile
+from deltamark.harness.results.plausibility import doubt_of
 from deltamark.harness.results.record import QueryRecord, Record
 from deltamark.harness.results.session import Facts, Header
 from deltamark.harness.results.table_record import TableRecord
@@ -120,7 +121,8 @@ def _outcome(record: Record) -> list[str]:
     match record:
         case QueryRecord():
             numbers = f" {brief(record.best).text:>8} {rate(record.rate).text:>10}  p99 {_p99(record):>8}"
-            return [numbers, f"  {len(record.seconds)} runs, {record.verified or 'not verified'}"]
+            checks = f"  {len(record.seconds)} runs, {record.verified or 'not verified'}"
+            return [numbers, checks, *([f", not plausible: {doubt}"] if (doubt := doubt_of(record)) else [])]
         case TableRecord():
             rows = f"{len(record.rows)} row{'s' if len(record.rows) > 1 else ''}"
             checked = f", checked {record.verified}" if record.verified else ""
@@ -145,6 +147,8 @@ def outcome_line(records: Sequence[Record], remaining: int) -> str:
         f"{counts[status]} {status}" for status in ("wrong", "failed", "timeout", "refused") if counts[status]
     )
     parts = [f"{len(records)} cells measured{': ' + bad if bad else ''}"]
+    if doubtful := sum(isinstance(record, QueryRecord) and bool(doubt_of(record)) for record in records):
+        parts.append(f"{doubtful} with a time that is not plausible")
     if remaining:
         parts.append(f"{remaining} left")
     control = sorted(record.control for record in records if record.control)

@@ -12,7 +12,7 @@ from typing import Literal
 from tabulate import tabulate
 
 from deltamark.harness.console.console import fold
-from deltamark.harness.console.formatting import TableEntry, in_one_unit, words
+from deltamark.harness.console.formatting import MARK, TableEntry, in_one_unit, words
 from deltamark.harness.measure.stats import geomean
 
 Entries = list[TableEntry]
@@ -104,13 +104,17 @@ def folded(table: Table) -> str:
 
 
 def comma_separated(table: Table) -> str:
-    """Return CSV with unformatted numbers."""
+    """Return CSV with unformatted numbers, except those with a mark, which stay texts."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     writer.writerow(["table", *table.headers])
     for row in table.rows:
-        writer.writerow([table.name, *(entry.text if math.isnan(entry.value) else entry.value for entry in row)])
+        writer.writerow([table.name, *map(_unformatted, row)])
     return out.getvalue()
+
+
+def _unformatted(entry: TableEntry) -> str | float:
+    return entry.text if math.isnan(entry.value) or entry.text.endswith(MARK) else entry.value
 
 
 FORMATS: dict[str, Callable[[Table], str]] = {"text": text, "markdown": markdown, "csv": comma_separated}

@@ -115,6 +115,8 @@ class Engine(ABC):
     """The position in the workload."""
     own_seconds: float | None = None
     """The time of the last `apply` by the clock of the engine, if it has one; it replaces that of the harness."""
+    untimed_seconds: float = 0.0
+    """The time for which the harness waited in the last `take` until the engine had the batch ready."""
     memory: MemoryUse | None = None
     """The memory of the process that the engine is, since the query was opened; None: the engine runs in this one."""
     recomputes_query: bool = False

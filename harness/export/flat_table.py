@@ -6,12 +6,13 @@ the entry of the fastest run; the trace of single batches is left out. An unknow
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import pyarrow as pa
 
 from deltamark.harness.export.source import ExportSource, last_of_cells
 from deltamark.harness.measure.stats import median
+from deltamark.harness.results.plausibility import doubt_of
 from deltamark.harness.results.record import SPREAD, EngineInfo, QueryRecord
 
 TEXT, BOOL, COUNT, NUMBER = pa.string(), pa.bool_(), pa.int64(), pa.float64()
@@ -44,9 +45,13 @@ COLUMNS: dict[str, tuple[pa.DataType, Callable[[QueryRecord], object]]] = {
     "seconds": (NUMBER, lambda record: record.best),
     "seconds_median": (NUMBER, lambda record: median(record.seconds)),
     "seconds_max": (NUMBER, lambda record: max(record.seconds)),
-    "cpu_seconds": (NUMBER, lambda record: _of_fastest(record, record.cpu)),
-    "cut_seconds": (NUMBER, lambda record: _of_fastest(record, record.cut)),
-    "outside_seconds": (NUMBER, lambda record: _of_fastest(record, record.outside)),
+    "cpu_seconds": (NUMBER, lambda record: record.of_fastest(record.cpu)),
+    "cut_seconds": (NUMBER, lambda record: record.of_fastest(record.cut)),
+    "outside_seconds": (NUMBER, lambda record: record.of_fastest(record.outside)),
+    "untimed_seconds": (NUMBER, lambda record: record.of_fastest(record.untimed)),
+    "timed_cpu_seconds": (NUMBER, lambda record: record.of_fastest(record.timed_cpu)),
+    "untimed_cpu_seconds": (NUMBER, lambda record: record.of_fastest(record.untimed_cpu)),
+    "doubt": (TEXT, doubt_of),
     "tuples": (COUNT, lambda record: record.tuples),
     "changes": (COUNT, lambda record: record.changes),
     "batches": (COUNT, lambda record: record.batches),
@@ -83,8 +88,3 @@ def flat_table(source: ExportSource) -> tuple[pa.Table, dict[str, int]]:
 
 def _external(record: QueryRecord, value: Callable[[EngineInfo], str]) -> str | None:
     return value(record.external) if record.external else None
-
-
-def _of_fastest(record: QueryRecord, values: Sequence[float]) -> float | None:
-    """Return the entry of the fastest run; None if the record has no such list."""
-    return values[record.seconds.index(record.best)] if len(values) == len(record.seconds) else None

@@ -18,6 +18,7 @@ from random import Random
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.registry import workload
 from deltamark.datagen.workloads.workload import Workload
+from deltamark.errors import DeltamarkError
 from deltamark.harness.check.change_stream import no_report
 from deltamark.harness.check.oracle import Answers, moments, oracle_answers
 from deltamark.harness.check.run_check import RunCheck, open_check
@@ -104,6 +105,9 @@ def _measured(job: CellJob, dataset: Dataset, phases: Phases) -> CellReply:
         phases.begin()
         started = time.monotonic()
         run, digest = _timed_run(job, dataset, work)
+        if run.latencies and not _nanoseconds(run.seconds):
+            actual = f"{run.seconds} s for {len(run.latencies)} batches"
+            raise DeltamarkError(f"{job.cell.engine} reports no time", actual, "report times of a monotonic clock")
         runs.append(run)
         repeated += time.monotonic() - started
         outcome = RunOutput(digest or (expected.digest if expected else ""), run.changes)
@@ -183,7 +187,11 @@ def _figures(job: CellJob, runs: list[TimedRun], control: float, digest: str) ->
         control=control, digest=digest, verified="oracle" if job.answers else "", compared=sorted(job.answers),
         seconds=[_nanoseconds(run.seconds) for run in runs], cpu=[_nanoseconds(run.cpu) for run in runs],
         cut=[_nanoseconds(run.cut) for run in runs],
-        outside=[_nanoseconds(run.outside) for run in runs if run.outside], recomputed=best.recomputed,
+        outside=[_nanoseconds(run.outside) for run in runs if run.outside],
+        untimed=[_nanoseconds(run.untimed) for run in runs if run.has_own_process],
+        timed_cpu=[_nanoseconds(run.timed_cpu) for run in runs if run.has_own_process],
+        untimed_cpu=[_nanoseconds(run.untimed_cpu) for run in runs if run.has_own_process],
+        requests=best.requests if best.has_own_process else 0, recomputed=best.recomputed,
         tuples=best.tuples, changes=best.changes, batches=len(best.latencies), fully_timed=best.fully_timed,
         latency={name: _nanoseconds(percentile(ordered, percent)) for name, percent in PERCENTILES.items()},
         trace=list(zip(best.loaded_by, map(_nanoseconds, best.latencies), strict=True)) if traced else [],

@@ -107,6 +107,10 @@ class CellReply(Reply, frozen=True, kw_only=True):
     cpu: list[float] = []
     cut: list[float] = []
     outside: list[float] = []
+    untimed: list[float] = []
+    timed_cpu: list[float] = []
+    untimed_cpu: list[float] = []
+    requests: int = 0
     recomputed: bool = False
     tuples: int = 0
     changes: int = 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import mmap
 import os
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,17 +21,39 @@ def descendants(process: int | None = None) -> list[psutil.Process]:
     return []
 
 
-def cpu_of_descendants() -> dict[int, float]:
-    """Return the CPU seconds of each live descendant."""
-    return {process.pid: _cpu(process.pid) for process in descendants()}
+class CpuUse:
+    """The CPU time of the descendants of this process, phase by phase. every: seconds between two lists of them.
 
-
-def cpu_since(before: Mapping[int, float]) -> float:
-    """Return the CPU seconds of the live descendants since a call of `cpu_of_descendants`.
-
-    Those that have ended since then are not counted: on Spark, short-lived Python workers.
+    A list takes milliseconds. A process that begins and ends between two lists counts once its parent has waited for
+    it; one that nothing waits for does not: on Spark, short-lived Python workers.
     """
-    return sum(max(seconds - before.get(process, 0.0), 0.0) for process, seconds in cpu_of_descendants().items())
+
+    def __init__(self, every: float) -> None:
+        self._every = every
+        self._list()
+        self._before = self._total()
+
+    def passed(self) -> float:
+        """Return the CPU seconds since the last call."""
+        if time.monotonic() - self._listed > self._every:
+            self._list()
+        before, self._before = self._before, self._total()
+        return max(self._before - before, 0.0)
+
+    def _list(self) -> None:
+        self._listed = time.monotonic()
+        self._seconds: dict[int, float] = {}
+        self._of_ended = 0.0
+        for process in descendants():
+            with suppress(psutil.Error):
+                ended = process.cpu_times()
+                self._seconds[process.pid] = _cpu(process.pid)
+                self._of_ended += ended.children_user + ended.children_system
+
+    def _total(self) -> float:
+        for process, seconds in self._seconds.items():
+            self._seconds[process] = max(seconds, _cpu(process))  # it may have ended
+        return sum(self._seconds.values()) + self._of_ended
 
 
 def _cpu(process: int) -> float:

@@ -23,6 +23,7 @@ from deltamark.harness.report.sections.engines import engines
 from deltamark.harness.report.sections.grids import folded, named
 from deltamark.harness.report.sections.history import history
 from deltamark.harness.report.sections.latency import latency
+from deltamark.harness.report.sections.plausibility import plausibility
 from deltamark.harness.report.sections.rates import rates
 from deltamark.harness.report.sections.refusals import refusals
 from deltamark.harness.report.sections.state import state
@@ -73,9 +74,10 @@ def _sections(report: ReportData, lookup: Lookup) -> list[Section | None]:
     if not lookup.records:
         return [*others, _machine(report, lookup)]
     return [
-        _problems(lookup), batching(lookup), break_even(lookup), engines(lookup), throughput(lookup), latency(lookup),
-        workers(lookup), state(lookup), coverage(lookup, report.table_records), refusals(lookup),
-        consistency(lookup, report.table_records), _tables(lookup), *others, *_histories(report), _points(lookup),
+        _problems(lookup), plausibility(lookup), batching(lookup), break_even(lookup), engines(lookup),
+        throughput(lookup), latency(lookup), workers(lookup), state(lookup), coverage(lookup, report.table_records),
+        refusals(lookup), consistency(lookup, report.table_records), _tables(lookup), *others, *_histories(report),
+        _points(lookup),
         _machine(report, lookup),
     ]  # fmt: skip
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from deltamark.harness.console.formatting import brief, count, counted, megabytes, rate
 from deltamark.harness.engines.base import short_name
 from deltamark.harness.measure.cell import DEFAULT_ENGINE
+from deltamark.harness.results.plausibility import doubt_of
 from deltamark.harness.results.record import PROJECT, QueryRecord
 
 VERIFIED = {"oracle": "answers equal DuckDB's", "digest": "same change stream as a cell whose answers equal DuckDB's"}
@@ -30,6 +31,7 @@ def tooltip(record: QueryRecord) -> Tooltip:
         f"the fastest of {counted(len(record.seconds), 'run')}; a batch p50 {p50}, p99 {p99}, at most {slowest}",
         f"state {count(record.state_rows).text} rows, {megabytes(record.state_bytes).text} MB",
         VERIFIED.get(record.verified, "not verified"),
+        *([f"the time is not plausible: {doubt}"] if (doubt := doubt_of(record)) else []),
     )
     return Tooltip(title(record), lines, command(record))
 

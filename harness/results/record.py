@@ -8,7 +8,7 @@ MEASURING. Some fields have another name in JSON, so that records of older commi
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, ClassVar, Literal, Self, TypeVar
 
@@ -181,10 +181,18 @@ class QueryRecord(Record, frozen=True, kw_only=True):
     fully_timed: bool = field(name="whole", default=True)
     seconds: list[Amount] = []
     cpu: list[Amount] = []
+    """The CPU time of the harness in the clock, and of all processes that it has started, also outside of it."""
     cut: list[Amount] = []
     """The time for cutting batches, which `seconds` does not include."""
     outside: list[Amount] = []
     """The time by the clock of the harness, if `seconds` are by the clock of the engine."""
+    untimed: list[Amount] = []
+    """The time outside the clock for which the harness waited until an external engine had its input ready."""
+    timed_cpu: list[Amount] = []
+    untimed_cpu: list[Amount] = []
+    """The CPU time of the processes of an external engine in the clock, and outside of it."""
+    requests: Count = 0
+    """The number of requests in the clock, which each have one batch or several; 0 unless the engine is external."""
     tuples: Count = 0
     changes: Count = 0
     batches: Count = 0
@@ -232,6 +240,10 @@ class QueryRecord(Record, frozen=True, kw_only=True):
     def rate(self) -> float:
         """Tuples per second in the fastest run."""
         return self.tuples / self.best
+
+    def of_fastest(self, figures: Sequence[float]) -> float | None:
+        """Return the figure of the fastest run; None if there is not one for each run."""
+        return figures[self.seconds.index(self.best)] if len(figures) == len(self.seconds) else None
 
     @property
     def batch_rounds(self) -> int:

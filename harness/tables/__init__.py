@@ -12,6 +12,7 @@ from deltamark.harness.tables.distributed import distributed
 from deltamark.harness.tables.engines import side_by_side
 from deltamark.harness.tables.from_sql import from_sql
 from deltamark.harness.tables.lookup import Lookup
+from deltamark.harness.tables.marks import with_reasons
 from deltamark.harness.tables.streams import workloads
 
 
@@ -24,4 +25,4 @@ def tables(records: Iterable[QueryRecord], sf: str) -> list[Table]:
         against.crossover(lookup), against.load(lookup),
         ours.state(lookup), others.others(lookup), distributed(lookup), *beside_published(lookup),
     ]  # fmt: skip
-    return [table for table in candidates if table.rows]
+    return [with_reasons(table, lookup.records) for table in candidates if table.rows]

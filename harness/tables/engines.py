@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
-from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, count, megabytes, rate, ratio, words
+from deltamark.harness.console.formatting import MARK, NOTHING, TableEntry, brief, count, megabytes, rate, ratio, words
 from deltamark.harness.console.table import Entries, Table
 from deltamark.harness.engines.base import short_name
 from deltamark.harness.measure.stats import geomean, median
+from deltamark.harness.results.plausibility import doubt_of
 from deltamark.harness.results.record import QueryRecord
 from deltamark.harness.tables.entry import entry_of, speed
 from deltamark.harness.tables.lookup import Lookup
+from deltamark.harness.tables.marks import marked
 
 FASTEST = "to the fastest"
 
@@ -57,8 +59,10 @@ class Beside:
         return [record for record in self.by_engine.get(engine, ()) if record and record.has_numbers]
 
     def to_fastest(self, record: QueryRecord) -> float:
-        """Return the rate of a record relative to that of the fastest engine for its query."""
-        return record.rate / max(other.rate for other in self.by_query[record.query] if other and other.has_numbers)
+        """Return the rate of a record relative to that of the fastest engine for its query with a plausible time."""
+        known = [other for other in self.by_query[record.query] if other and other.has_numbers]
+        plausible = [other for other in known if not doubt_of(other)]
+        return record.rate / max(other.rate for other in plausible or known)
 
 
 def _find(lookup: Lookup, query: str, engine: str, place: Place) -> QueryRecord | None:
@@ -86,7 +90,8 @@ class Mean:
         if not known:
             return NOTHING
         entry = self.show(geomean(known))
-        return entry if len(known) == queries else replace(entry, text=f"{entry.text} ({len(known)})")
+        fewer = entry if len(known) == queries else replace(entry, text=f"{entry.text} ({len(known)})")
+        return marked(fewer, records)
 
 
 MEANS = {
@@ -137,10 +142,13 @@ def _means(lookup: Lookup, all_beside: Mapping[Place, Beside], name: str) -> Tab
                 rows.append([words(label), count(max(answered)), *entries])
     headers = ["engine", "queries", *(mean.header or batching for batching in batchings.values() for mean in means)]
     notes = ["geometric means over the queries that an engine answered; columns are batches of L x P rounds"]
-    if any(entry.text.endswith(")") for row in rows for entry in row[2:]):
+    if any(entry.text.removesuffix(MARK).endswith(")") for row in rows for entry in row[2:]):
         notes.append("(n): a mean over n queries alone, which is not comparable with those over more")
     if len(means) > 1:
-        notes += ["to the fastest: the rate relative to that of the fastest engine for each query", *_clocks(lookup)]
+        notes += [
+            "to the fastest: the rate relative to that of the fastest engine with a plausible time for each query",
+            *_clocks(lookup),
+        ]
     return Table(name, f"Engines: {title}", headers, rows, notes)
 
 
@@ -162,13 +170,22 @@ def _name(lookup: Lookup, engine: str) -> str:
 
 
 def _clocks(lookup: Lookup) -> Iterator[str]:
-    """Describe the external engines, and the share of the harness's time that those with a clock leave out."""
+    """Describe the external engines: what those with a clock leave out of the time of the harness, and the CPU time
+    outside the clock.
+    """
     for engine in lookup.engines:
         records = [record for record in lookup.records if record.engine == engine and record.external]
         own = [record for record in records if record.has_numbers and len(record.outside) == len(record.seconds)]
         name = f"{short_name(engine)} is {records[-1].external.name}" if records and records[-1].external else ""
         if own:
             share = median([1 - record.best / record.outside[record.seconds.index(record.best)] for record in own])
-            yield f"{name}, timed by its own clock, which leaves out {share:.1%} (the pipe)"
+            yield f"{name}, timed by its own clock, which leaves out {share:.1%} (the pipe){_untimed(records)}"
         elif name:
-            yield f"{name}, timed by the clock of the harness, with the pipe"
+            yield f"{name}, timed by the clock of the harness, with the pipe{_untimed(records)}"
+
+
+def _untimed(records: Iterable[QueryRecord]) -> str:
+    """Describe the CPU time of an external engine outside the clock; empty if it was not taken."""
+    pairs = [(record.of_fastest(record.untimed_cpu), record.of_fastest(record.timed_cpu)) for record in records]
+    shares = [untimed / timed for untimed, timed in pairs if untimed is not None and timed]
+    return f"; its CPU time outside the clock is {ratio(median(shares)).text} that within" if shares else ""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, count, rate
 from deltamark.harness.results.record import QueryRecord, Record
+from deltamark.harness.tables.marks import marked
 
 Show = Callable[[QueryRecord], TableEntry]
 
@@ -14,12 +15,12 @@ MIN_STATE_ROWS = 1000
 
 
 def entry_of(record: QueryRecord | None, show: Show) -> TableEntry:
-    """Format a number of a record, or the reason why it has none."""
+    """Format a number of a record, with a mark if its time is not plausible, or the reason why it has none."""
     if record is None:
         return NOTHING
     if record.status != "ok":
         return why(record)
-    return show(record) if record.has_numbers else NOTHING
+    return marked(show(record), [record]) if record.has_numbers else NOTHING
 
 
 def entries(records: Iterable[QueryRecord | None], show: Show) -> list[TableEntry]:
@@ -46,8 +47,9 @@ def speed(record: QueryRecord) -> TableEntry:
 
 def peak(records: Iterable[QueryRecord | None]) -> TableEntry:
     """Format the best rate of several records."""
-    rates = [record.rate for record in records if record is not None and record.has_numbers]
-    return rate(max(rates)) if rates else NOTHING
+    known = [record for record in records if record is not None and record.has_numbers]
+    fastest = max(known, key=lambda record: record.rate, default=None)
+    return entry_of(fastest, speed)
 
 
 def row_bytes(state_bytes: float, state_rows: float) -> TableEntry:

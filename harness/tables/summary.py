@@ -14,6 +14,7 @@ from deltamark.harness.measure.batch_sizes import COARSE, CROSSOVER, FINE, PHYSI
 from deltamark.harness.measure.stats import geomean
 from deltamark.harness.results.record import QueryRecord
 from deltamark.harness.tables.lookup import Lookup
+from deltamark.harness.tables.marks import marked, with_reasons
 
 MAX_ROWS, MAX_NAME = 12, 26
 
@@ -44,7 +45,8 @@ def summary(lookup: Lookup) -> Table:
     rows = [_row(lookup, group, groups[group], most) for group in shown]
     headers = ["M tuples/s", "L x P", "geomean", "slowest", "fastest"]
     notes = [*_notes(groups, shown, most), *_without_numbers(lookup)]
-    return Table("summary", f"SF {lookup.sf}, {most} queries", headers, rows, notes)
+    table = Table("summary", f"SF {lookup.sf}, {most} queries", headers, rows, notes)
+    return with_reasons(table, lookup.records)
 
 
 def _groups(lookup: Lookup) -> dict[Measured, list[QueryRecord]]:
@@ -77,8 +79,11 @@ def _row(lookup: Lookup, group: Measured, records: Sequence[QueryRecord], most: 
     mean = _millions(geomean(record.rate for record in records))
     if len(records) < most:
         mean = TableEntry(f"{mean.text} ({len(records)})", mean.value)
-    extremes = [TableEntry(f"{each.query} {_millions(each.rate).text}", each.rate) for each in (slowest, fastest)]
-    return [words(_name(lookup, group)), words(group.batching), mean, *extremes]
+    extremes = [
+        marked(TableEntry(f"{each.query} {_millions(each.rate).text}", each.rate), [each])
+        for each in (slowest, fastest)
+    ]
+    return [words(_name(lookup, group)), words(group.batching), marked(mean, records), *extremes]
 
 
 def _name(lookup: Lookup, group: Measured) -> str:

@@ -1,8 +1,9 @@
 """Run small cases on an external engine, and say what the engine may claim.
 
 The cases are a few rows each: empty batches, retractions, duplicates, NULL, deletion to nothing, several times in one
-batch. The answers are compared with DuckDB's. docs/protocol.md describes the protocol. Exit code 2 means that a case
-failed.
+batch. The answers are compared with DuckDB's, those of a stream at all times within batches, too. A line shows the time
+of larger batches by the engine, by the harness and by the processors. docs/protocol.md describes the protocol. Exit
+code 2 means that a case failed.
 
 Example: make conformance ENGINE=exec:examples/recompute.py
 """
@@ -14,6 +15,7 @@ import argparse
 from deltamark.errors import DeltamarkError
 from deltamark.harness.conformance.cases import CASES
 from deltamark.harness.conformance.run import Outcome, run_all
+from deltamark.harness.conformance.times import times_of
 from deltamark.harness.console.console import say
 from deltamark.harness.engines.external.named import greeting, is_external
 from deltamark.harness.peers.manifest import PEERS
@@ -34,6 +36,7 @@ def run(args: argparse.Namespace) -> int:
     failed = [outcome for outcome in outcomes if outcome.problem]
     refused = [outcome for outcome in outcomes if outcome.refused]
     said = greeting(args.engine)
+    say(times_of(args.engine))
     say(f"{len(outcomes)} cases: {len(failed)} failed, {len(refused)} refused")
     say(f"{said.name} {_claim(said.output, outcomes)}")
     return 2 if failed else 0

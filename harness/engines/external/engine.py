@@ -129,6 +129,7 @@ class ExternalEngine(FedEngine[PreparedBatch]):
             for delta in deltas:
                 self._write(files[delta.relation], delta)
         self._program.request(request, Reply)
+        self.untimed_seconds = self._program.request_seconds
         return PreparedBatch(time, files, len(ends or [time]))
 
     @property
@@ -257,6 +258,9 @@ class ExternalAnswers(ExternalEngine, AnswerEngine):
     name = "exec:PROGRAM with answers"
     capabilities = Capabilities(output="answers")
 
+    _counted: int | None = None
+    """The rows that the last `apply` has counted."""
+
     def _applied(self, changes: int) -> None:
         self._counted = changes
 
@@ -266,7 +270,7 @@ class ExternalAnswers(ExternalEngine, AnswerEngine):
         table = self._file(request)
         with self._program.failures(request):
             columns = named_as(table, [name for name, _ in self.columns]).columns
-            if table.num_rows != self._counted:
+            if self._counted not in (None, table.num_rows):
                 raise ValueError(f"it counted {self._counted} rows, and its file has {table.num_rows}")
         return list(zip(*(column.to_pylist() for column in columns), strict=True))
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
-from support.harness.programs import EXAMPLE, STREAM, STREAM_FILE, faulty
+from support.harness.programs import EXAMPLE, STREAM, STREAM_FILE, faulty, stream_in_thread
 
+from deltamark.dataflow.batch import Batch
 from deltamark.harness.cli.main import main
+from deltamark.harness.conformance.run import SEVERAL, run_all
 
 
 @pytest.mark.parametrize(("engine", "claim"), [(EXAMPLE, "batches"), (STREAM, "stream")])
 def test_an_engine_that_is_right_may_claim_its_output(capsys, engine, claim):
     assert main(["conformance", engine]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert all(line.endswith(": ok") for line in lines[:-2]), lines
+    assert all(line.endswith(": ok") for line in lines[:-3]), lines
+    assert lines[-3].startswith("times of ")
+    assert lines[-3].endswith(": plausible")
     assert lines[-1].endswith(f"may claim: {claim}")
 
 
@@ -26,10 +31,34 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("case", FAULTS)
-def test_a_fault_fails_a_case(capsys, tmp_path, case):
+def test_a_fault_fails_a_case(monkeypatch, capsys, tmp_path, case):
+    monkeypatch.setattr("deltamark.harness.cli.measure.conformance.times_of", str)
     assert main(["conformance", faulty(tmp_path, **FAULTS[case])]) == 2
     out = capsys.readouterr().out
     assert f"\n{case}: FAILED: " in out, out
+
+
+def early(changes):
+    """Move changes to times at which no row arrives, but which are later than all rows before."""
+    return Batch(np.maximum(changes.time - 1, 0), changes.diff, changes.columns)
+
+
+def twice(changes):
+    return Batch(changes.time, 2 * changes.diff, changes.columns)
+
+
+@pytest.mark.parametrize(
+    ("moved", "case", "problem"),
+    [
+        (early, "several times in one batch", "changes at time 7, at which no row arrives or leaves"),
+        (twice, SEVERAL, "wrong at time 0"),
+    ],
+)
+def test_the_times_and_rows_of_changes_within_batches_are_compared(monkeypatch, moved, case, problem):
+    stream_in_thread(monkeypatch, "0.01", moved)
+    found = next(outcome for outcome in run_all(STREAM) if outcome.name == case)
+    assert found.problem.startswith(problem)
+    assert not found.right_at_ends or moved is early
 
 
 def test_a_stream_with_the_times_of_batches_may_only_claim_batches(capsys, tmp_path):

@@ -7,7 +7,6 @@ import re
 import msgspec
 import pytest
 
-from deltamark.harness.measure import resources
 from deltamark.harness.measure.cell import Cell, MotifCell
 from deltamark.harness.measure.messages import (
     CellReply,
@@ -109,8 +108,3 @@ def test_figures_make_a_record():
     record = REPLIES[3].fill(blank_query_record(CELL, 15, data="data", origin=Origin("code", "versions")))
     assert (record.seconds, record.digest, record.fully_timed, record.trace) == ([0.5], "1 aa", False, REPLIES[3].trace)
     assert (record.query, record.sample) == ("q06", 15)
-
-
-def test_processes_that_end_take_no_cpu_time_back(monkeypatch):
-    monkeypatch.setattr(resources, "cpu_of_descendants", lambda: {1: 3.0, 2: 0.5})
-    assert resources.cpu_since({1: 1.0, 9: 100.0}) == 2.5

@@ -49,12 +49,15 @@ STREAM_FILE = ROOT / "tests" / "support" / "engines" / "stream_program.py"
 STREAM = f"exec:{STREAM_FILE} 0.01"
 
 
-def stream_in_thread(monkeypatch, sf):
-    """Run the embedded engine as a thread whenever a program is started."""
+def stream_in_thread(monkeypatch, sf, moved=lambda changes: changes):
+    """Run the embedded engine as a thread whenever a program is started. moved: replaces its changes."""
 
     class Stream(runpy.run_path(str(STREAM_FILE))["Engine"]):
         def __init__(self):
             super().__init__(sf)
+
+        def table(self, changes):
+            return super().table(moved(changes))
 
     example_in_thread(monkeypatch, Stream)
 

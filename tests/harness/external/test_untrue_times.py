@@ -1,0 +1,124 @@
+"""An engine that leaves its work out of its time is found by the CPU time of its processes; an honest one is not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from contextlib import closing
+from unittest.mock import Mock
+
+import pytest
+from support.harness.programs import EXAMPLE, EXAMPLE_FILE, faulty
+from support.paths import ROOT
+
+from deltamark.datagen.workloads.registry import workload
+from deltamark.errors import DeltamarkError
+from deltamark.harness.cli.main import main
+from deltamark.harness.engines.registry import external_info, open_engine
+from deltamark.harness.measure import resources
+from deltamark.harness.measure.cell import Cell
+from deltamark.harness.measure.cell_job import CellJob, measured
+from deltamark.harness.results.plausibility import doubt_of
+from deltamark.harness.results.record import Origin, blank_query_record
+
+BUSY = ROOT / "tests" / "support" / "engines" / "busy_program.py"
+
+
+def timed(dataset, engine):
+    """Return the record of a cell of four batches that nothing checks."""
+    cell = Cell("q06", "0.001", logical=2000, physical=1, engine=engine)
+    reply = measured(CellJob(cell, 0, 1, {}, checked=False), dataset, Mock())
+    blank = blank_query_record(cell, 0, data="", origin=Origin("", ""), external=external_info(engine))
+    return reply.fill(blank)
+
+
+@pytest.mark.parametrize("place", ["apply", "convert"])
+def test_the_time_of_an_honest_engine_is_plausible(chunked, place):
+    record = timed(chunked, f"exec:{BUSY} {place}")
+    assert doubt_of(record) == ""
+    assert record.timed_cpu[0] > 0.1
+    assert (record.untimed_cpu[0] > record.timed_cpu[0]) == (place == "convert")
+
+
+@pytest.mark.parametrize(
+    ("place", "reason"),
+    [
+        ("apply, not reported", "of CPU time in the clock"),
+        ("feed", "of CPU time outside the clock"),
+        ("thread after the reply", "of CPU time"),
+        ("process after the reply", "of CPU time"),
+    ],
+)
+def test_work_that_is_not_in_the_time_is_found(chunked, place, reason):
+    record = timed(chunked, f"exec:{BUSY} {place}")
+    assert reason in doubt_of(record)
+    assert record.timed_cpu[0] + record.untimed_cpu[0] > 0.1
+
+
+def test_an_engine_that_reports_no_time_at_all_fails(chunked, tmp_path):
+    engine = faulty(tmp_path, apply="return super().apply(request) | {'seconds': 0.0}")
+    with pytest.raises(
+        DeltamarkError, match=r"reports no time: 0\.0 s for 4 batches; report times of a monotonic clock"
+    ):
+        timed(chunked, engine)
+
+
+def test_an_answer_must_have_as_many_rows_as_were_counted(chunked):
+    """An engine with answers is timed until it has counted the rows of its answer, so it must have computed them."""
+    cell = Cell("q06", "0.001", physical=2000, engine=f"exec:{BUSY} nowhere")
+    with closing(open_engine(cell, chunked, workload(chunked, "insert"))) as engine:
+        engine.take(2000)
+        assert engine.apply() == 1
+        with pytest.raises(DeltamarkError, match=r"failed to answer: it counted 1 rows, and its file has 0"):
+            engine.answer()
+
+
+@pytest.mark.waits(2)
+@pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
+def test_bench_marks_a_time_that_is_not_plausible(chunked, tmp_path, capsys):
+    lying = faulty(tmp_path, apply="return super().apply(request) | {'seconds': 1e-7}")
+    words = ["SF=0.001", f"RESULTS={tmp_path / 'results'}"]
+    cells = ["QUERIES=q06", "LOGICAL=2000", "PHYSICAL=1", "RUNS=1", f"ENGINES=lying={lying},honest={EXAMPLE}"]
+    assert main(["bench", *words, *cells, f"DATA={chunked.directory.parent}"]) == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "2 cells measured; 1 with a time that is not plausible" in out
+    assert out.count("~ lying, 1 cell, such as q06 2000 x 1: ") == 1
+    assert "~ honest" not in out
+    assert main(["tables", *words]) == 0
+    assert "~ lying, 1 cell" in " ".join(capsys.readouterr().out.split())
+
+
+def test_conformance_reports_times_that_are_not_plausible(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("deltamark.harness.cli.measure.conformance.run_all", lambda _: iter(()))
+    in_feed = {
+        "feed": "super().feed(request); self.reply = super().apply(request); return {}",
+        "apply": "return self.reply | {'seconds': 1e-6}",
+    }
+    main(["conformance", faulty(tmp_path, EXAMPLE_FILE, **in_feed)])
+    assert ": not plausible: it used " in capsys.readouterr().out.splitlines()[0]
+
+
+PARENT = """
+import subprocess, sys
+burn = "import time" + chr(10) + "while time.process_time() < 0.1: pass"
+for line in sys.stdin:
+    if line.strip() == "start":
+        started = subprocess.Popen([sys.executable, "-c", burn])
+    else:
+        started.wait()
+    print("done", flush=True)
+"""
+
+
+def test_processes_that_end_take_no_cpu_time_back():
+    """They count at the latest once their parent has waited for them."""
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        use, passed = resources.CpuUse(0.0), []
+        for what in (b"start\n", b"wait\n") * 2:
+            parent.stdin.write(what)
+            parent.stdin.flush()
+            parent.stdout.readline()
+            passed.append(use.passed())
+        parent.stdin.close()
+    assert min(passed) >= 0
+    assert sum(passed) > 0.18

@@ -46,13 +46,17 @@ class Snapshot:
 
     def rows(self) -> list[Row]:
         """Return the rows of the answer as values, in any order, each repeated by its weight."""
-        table = self.table()
-        weighted = zip(table.drop_columns([WEIGHT]).to_pylist(), table[WEIGHT].to_pylist(), strict=True)
-        return decoded(self._schema, [row for row, times in weighted for _ in range(times)])
+        return rows_of(self._schema, self.table())
 
     def _sum(self) -> None:
         empty = stored_table(self._schema, no_changes(self._schema))
         self._parts, self._unsummed = [summed(pa.concat_tables([empty, *self._parts]))], 0
+
+
+def rows_of(schema: Schema, table: pa.Table) -> list[Row]:
+    """Return distinct stored rows as values, in any order, each repeated by its weight."""
+    weighted = zip(table.drop_columns([WEIGHT]).to_pylist(), table[WEIGHT].to_pylist(), strict=True)
+    return decoded(schema, [row for row, times in weighted for _ in range(times)])
 
 
 def summed(table: pa.Table) -> pa.Table:

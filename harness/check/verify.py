@@ -24,10 +24,10 @@ from deltamark.datagen.workloads.workload import Workload
 from deltamark.harness.check import change_stream
 from deltamark.harness.check.change_csv import ChangeCsv, Digest
 from deltamark.harness.check.change_stream import DIGESTED_ROWS, no_report, open_answer
-from deltamark.harness.check.difference import difference, row_text
+from deltamark.harness.check.difference import difference, row_text, unordered_difference
 from deltamark.harness.check.oracle import Oracle
-from deltamark.harness.check.snapshot import WEIGHT, Snapshot, no_changes, stored_table, summed
-from deltamark.harness.engines.base import CountReport
+from deltamark.harness.check.snapshot import WEIGHT, Snapshot, no_changes, rows_of, stored_table, summed
+from deltamark.harness.engines.base import TOLERANCE, CountReport, Row
 from deltamark.harness.engines.plans import sql_inputs
 from deltamark.harness.engines.registry import open_stream
 from deltamark.harness.measure.cell import ALL, Cell
@@ -35,6 +35,8 @@ from deltamark.queries.catalogue import query
 
 TIME = "time of the change"
 """The name of a column that no schema has."""
+
+NO_DIFFERENCE = "  their sums are equal at all times: one of them changes a row twice at a time"
 
 
 def random_times(work: Workload, names: Iterable[str], logical: int, count: int, chance: Random) -> list[int]:
@@ -108,6 +110,11 @@ class RecordedStream:
     table: pa.Table
     digest: str
 
+    def answer(self, time: int) -> list[Row]:
+        """Return the rows of the answer at a logical time, in any order."""
+        until = self.table.filter(pa.compute.less_equal(self.table[TIME], time))
+        return rows_of(self.schema, summed(until.drop_columns([TIME])))
+
 
 def run_stream(cell: Cell, dataset: Dataset) -> RecordedStream:
     """Run a cell to its end; return all its changes."""
@@ -144,10 +151,10 @@ def _timed(schema: Schema, changes: Batch) -> pa.Table:
 def check_logical(fine: RecordedStream, coarse: RecordedStream) -> str:
     """Check that the stream of L = 1, with t mapped to (t // 8) // L, equals that of L with t mapped to t // 8."""
     wrong = _first_difference(_rounds(fine, coarse.cell.logical), _rounds(coarse, 1))
-    if not wrong:
+    if wrong is None:
         return ""
     return (
-        f"{coarse.cell}: not the stream of L=1 in larger steps\n{wrong}\n"
+        f"{coarse.cell}: not the stream of L=1 in larger steps\n{wrong.text}\n"
         f"  {fine.cell.command('changes')}\n  {coarse.cell.command('changes')}"
     )
 
@@ -163,20 +170,43 @@ def check_digest(reference: RecordedStream, cell: Cell, dataset: Dataset) -> str
     digest = digest_of(cell, dataset)
     if digest == reference.digest:
         return ""
-    wrong = _first_difference(reference.table, run_stream(cell, dataset).table)
+    other = run_stream(cell, dataset)
+    wrong = _first_difference(reference.table, other.table)
+    difference = f"{wrong.text}\n{_judged(reference, other, dataset, wrong.time)}" if wrong else NO_DIFFERENCE
     return (
-        f"{cell}: another stream than {reference.cell}: {digest}, not {reference.digest}\n{wrong}\n"
+        f"{cell}: another stream than {reference.cell}: {digest}, not {reference.digest}\n{difference}\n"
         f"  {reference.cell.command('changes')}\n  {cell.command('changes')}"
     )
 
 
-def _first_difference(mine: pa.Table, theirs: pa.Table) -> str:
-    """Describe the first change in which two streams differ."""
+def _judged(one: RecordedStream, other: RecordedStream, dataset: Dataset, time: int) -> str:
+    """Say which of two streams has the oracle's answer at a time."""
+    cell, work = one.cell, workload(dataset, one.cell.workload)
+    with closing(Oracle(work, sql_inputs(cell), cell.logical)) as oracle:
+        oracle.at(time)
+        right = oracle.answer(cell.sql)
+    equal = [
+        f"that of {each.cell}" for each in (one, other) if not unordered_difference(each.answer(time), right, TOLERANCE)
+    ]
+    return f"  DuckDB's answer at that time is {' and '.join(equal) or 'another one than both'}"
+
+
+@dataclass(frozen=True)
+class _Difference:
+    """The first change in which two streams differ."""
+
+    time: int
+    text: str
+
+
+def _first_difference(mine: pa.Table, theirs: pa.Table) -> _Difference | None:
+    """Find the first change in which two streams differ."""
     at = theirs.schema.get_field_index(WEIGHT)
     negated = theirs.set_column(at, WEIGHT, pa.compute.negate(theirs[WEIGHT])).select(mine.column_names)
     left = summed(pa.concat_tables([mine, negated]))
     if not left.num_rows:
-        return ""
+        return None
     first = left.sort_by([(TIME, "ascending")]).slice(0, 1).to_pylist()[0]
     time, weight = first.pop(TIME), first.pop(WEIGHT)
-    return f"  at {time}: weight {weight:+} more in the first stream, of {row_text(tuple(first.values()))} (as stored)"
+    row = row_text(tuple(first.values()))
+    return _Difference(time, f"  at {time}: weight {weight:+} more in the first stream, of {row} (as stored)")

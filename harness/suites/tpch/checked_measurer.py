@@ -176,12 +176,16 @@ def _judged(record: QueryRecord, references: Sequence[QueryRecord], cell: Cell) 
 
 def _disagreement(record: QueryRecord, other: QueryRecord, cell: Cell) -> str:
     """Describe two change streams that should be one, and what is known of each."""
-    one = f"equals DuckDB's answers at the times {_listed(record.compared)}, too, so one of the two is wrong elsewhere"
-    own = one if record.vouches else "was not compared with DuckDB's answers"
+    equals = (
+        f"equals DuckDB's answers at the times {_listed(record.compared)}, too, so one of the two is wrong elsewhere"
+    )
+    own = equals if record.vouches else "was not compared with DuckDB's answers"
+    external = other.engine if record.engine == DEFAULT else record.engine
+    deciding = cell.but(engine=external, variant="", workers=1).command("verify")
     return (
         f"its change stream differs from that of {other.cell}: {record.digest}, not {other.digest}. That one equals "
-        f"DuckDB's answers at the times {_listed(other.compared)}. This one {own}\n  "
-        f"{cell.command('changes', '--digest')}"
+        f"DuckDB's answers at the times {_listed(other.compared)}. This one {own}. The first difference, and DuckDB's "
+        f"answer there:\n  {deciding}"
     )
 
 

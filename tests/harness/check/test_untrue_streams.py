@@ -1,16 +1,20 @@
-"""A change stream that has the right answers at the ends of batches, but not at its logical times, is wrong alone."""
+"""An output that is right at the ends of batches or of the stream, but not at all its times, is wrong, also if no other
+engine was measured.
+"""
 
 from __future__ import annotations
 
 import re
+import runpy
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 from support.harness.near_server import Near
-from support.harness.programs import faulty
+from support.harness.programs import EXAMPLE, EXAMPLE_FILE, example_in_thread, faulty
 
 from deltamark.dataflow.batch import Batch
-from deltamark.datagen.feed import TIMES_PER_ROUND
+from deltamark.datagen.feed import TIMES_PER_ROUND, last_time
 from deltamark.datagen.workloads.registry import workload
 from deltamark.harness.check.input_times import InputTimes
 from deltamark.harness.check.run_check import open_check
@@ -19,7 +23,7 @@ from deltamark.harness.cli.main import main
 from deltamark.harness.engines.registry import open_engine
 from deltamark.harness.measure import timing
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.cell_job import answers_of
+from deltamark.harness.measure.cell_job import CellJob, answers_of, measured
 from deltamark.harness.suites.tpch import suite
 from deltamark.queries.catalogue import query
 
@@ -85,6 +89,21 @@ def test_only_times_without_input_are_found(chunked, work, logical):
         inputs, times = InputTimes(cell, stream), np.arange(TIMES_PER_ROUND * (-(-stream.rounds // logical)))
         found = [time for part in np.array_split(times, 5) for time in inputs.others(part)]
         assert found == [time for time in times if time and time not in known], name
+
+
+def test_an_engine_that_is_right_at_the_end_alone_is_wrong(monkeypatch, chunked):
+    cell = Cell("q01", "0.001", logical=700, physical=1, engine=EXAMPLE)
+    work = workload(chunked, "insert")
+    end = last_time(work.rounds, cell.logical)
+
+    class Late(runpy.run_path(str(EXAMPLE_FILE))["Engine"]):
+        def difference(self, at):
+            return super().difference(at) if at == end else []
+
+    example_in_thread(monkeypatch, Late)
+    found = measured(CellJob(cell, 0, 1, answers_of(cell, 0, work)), chunked, Mock())
+    assert found.status == "wrong"
+    assert re.match(r"after \d+ rounds", found.problem)
 
 
 STREAM_OF_BATCHES = {"hello": "return super().hello(request) | {'output': 'stream', 'maintains': True}"}

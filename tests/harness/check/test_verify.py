@@ -57,6 +57,10 @@ def test_a_different_stream_is_found_with_its_first_difference(chunked):
     said = verify.check_digest(reference, reference.cell.but(variant="wrong"), chunked)
     assert "another stream than q06, insert, L=1, P=all" in said
     assert "more in the first stream, of " in said
+    assert "DuckDB's answer at that time is that of q06, insert, L=1, P=all, 1 worker, embedded\n" in said
+    wrong = verify.run_stream(reference.cell.but(variant="wrong"), chunked)
+    said = verify.check_digest(wrong, reference.cell, chunked)
+    assert "DuckDB's answer at that time is that of q06, insert, L=1, P=all, 1 worker, embedded\n" in said
     coarse = verify.run_stream(Cell("q06", "0.001", logical=10, variant="wrong"), chunked)
     assert "not the stream of L=1 in larger steps" in verify.check_logical(reference, coarse)
 

@@ -101,8 +101,8 @@ def test_another_stream_is_wrong(chunked):
     assert wrong[0].problem == (
         "its change stream differs from that of tpch insert q01 data sf1 embedded 1x10 w1: 1 100, not 1 10. "
         f"That one equals DuckDB's answers at the times {', '.join(map(str, sink.records[0].compared))}. "
-        "This one was not compared with DuckDB's answers\n"
-        "  python -m harness changes q01 --sf 1 --workload insert --logical 1 --physical 100 --digest"
+        "This one was not compared with DuckDB's answers. The first difference, and DuckDB's answer there:\n"
+        "  python -m harness verify q01 --sf 1 --workload insert --logical 1 --physical 100"
     )
 
 
@@ -132,8 +132,9 @@ def test_two_engines_that_both_equal_duckdb_but_differ_are_named_with_the_times_
     assert second.problem.startswith(
         "its change stream differs from that of tpch insert q04 joined sf1 spark 1x10 w1: 1 embedded, not 1 spark. "
         f"That one equals DuckDB's answers at the times {times}. "
-        f"This one equals DuckDB's answers at the times {times}, too, so one of the two is wrong elsewhere\n"
+        f"This one equals DuckDB's answers at the times {times}, too, so one of the two is wrong elsewhere. "
     )
+    assert second.problem.endswith("verify q04 --sf 1 --workload insert --logical 1 --physical 10 --engine spark")
 
 
 @pytest.mark.parametrize("compared", [[], [7], [39, 407]], ids=str)

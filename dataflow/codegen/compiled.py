@@ -47,6 +47,8 @@ class Compiled:
     node_parts: list[NodePart] = field(default_factory=list)
     exchanges: list[Mailboxes] = field(default_factory=list)
     choices: list[Choice] = field(default_factory=list)
+    lent: set[ProgramPart] = field(default_factory=set)
+    """Parts that a backfill reads, which stay even if no answer uses them."""
 
     def arrangement(
         self, key: ArrangementKey, stored: Iterable[Term], condition: Term | None
@@ -77,7 +79,11 @@ class Compiled:
     def retire(self, name: str) -> None:
         """Remove an answer, and all parts that no other answer uses."""
         del self.roots[name]
-        alive = reachable(root.part for root in self.roots.values())
+        self.drop_unused()
+
+    def drop_unused(self) -> None:
+        """Remove all parts that no answer uses, and that are not lent."""
+        alive = reachable([*(root.part for root in self.roots.values()), *self.lent])
         self.program.drop(self.program.parts() - alive - {self.program.base})
         self.node_parts = [each for each in self.node_parts if each in alive]
         self.arrangements = [each for each in self.arrangements if each.part in alive]

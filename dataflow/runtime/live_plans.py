@@ -100,6 +100,7 @@ class LivePlans:
         self._backfill = self._begin(name, plan, history, self.worker.last)
         self._hold, self._fuel = self._holds.hold(self.worker.last, self._backfill.shared), fuel
         self._holds.is_pinned = True
+        self.compiled.lent = {each.part for each in self._backfill.shared}
 
     @property
     def pending(self) -> str | None:
@@ -170,6 +171,8 @@ class LivePlans:
     def _finish_backfill(self) -> None:
         self._backfill, self._holds.is_pinned = None, False
         self._hold.release()
+        self.compiled.lent = set()
+        self.compiled.drop_unused()
 
     def _pending_ops(self) -> dict[str, Sequence[Op]]:
         return {} if self._backfill is None else {self._backfill.name: self._backfill.ops}

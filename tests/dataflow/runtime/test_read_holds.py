@@ -9,7 +9,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.engines.driving import added, between, stream_of
+from support.engines.driving import added, arrays, between, stream_of
 from support.engines.late import fed, live
 from support.engines.past_times import Feeds, check_incremental, check_since
 from support.random_plans.case import Case
@@ -20,8 +20,10 @@ from support.reference.answers import changes
 from support.written_plans.loops import LOOPS
 from support.written_plans.operators import OPERATORS, each_operator, items, others
 
+from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.runtime.dataflow import Dataflow
+from deltamark.dataflow.types import integer
 from deltamark.errors import DeltamarkError
 
 few = settings(max_examples=2)
@@ -218,6 +220,24 @@ def test_a_sum_stays_a_sum_while_feeds_come_between_pieces():
         while together.pending:
             said = fed(together, {}, {})
         assert stream_of(summed, said["late"]) == {(0, (1, 8)): 1}
+
+
+def test_an_arrangement_is_kept_while_a_plan_that_reads_its_rows_is_attached(monkeypatch):
+    monkeypatch.setattr("deltamark.dataflow.runtime.history.BATCH_ROWS", 2)
+    rows = source("rows", {"a": integer(0, 100)}, 20)
+    resident = {"pairs": rows.join(rows.rename(b="a"), on={}), "sum": rows.aggregate(total=col.a.sum())}
+    with closing(Dataflow(resident)) as together:
+        together.feed({"rows": arrays(rows.schema, [((at,), 0, 1) for at in range(20)])})
+        kept = together.state_rows()
+        together.attach("late", rows.count(), fuel=2)
+        together.retire("pairs")
+        assert together.state_rows() == kept
+        while together.pending:
+            out = together.feed({})
+        assert out["late"].columns["count"].tolist() == [20]
+        assert together.state_rows() == 2
+        together.retire("late")
+        assert together.state_rows() == 1
 
 
 def test_changes_of_a_key_since_a_time_are_not_skipped():

@@ -17,7 +17,7 @@ from deltamark.dataflow.codegen.compiler import Added
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.plan.traversal import subtracts
 from deltamark.dataflow.runtime.history import HistoryLoad
-from deltamark.dataflow.runtime.read_holds import FedBatches, ReadHolds, is_logged
+from deltamark.dataflow.runtime.read_holds import FedBatches, ReadHolds
 from deltamark.dataflow.runtime.worker import Worker
 
 UNLIMITED_FUEL = 1 << 20
@@ -38,9 +38,7 @@ class Backfill:
         self.name, self.ops, self.shared = name, added.ops, shared
         self._answers: list[Batch] = []
         self._worker, self._holds, self._added, self._time = worker, holds, added, time
-        # while an earlier time is held, retracted rows are still stored beside the updates that cancel them
-        negates = subtracts(collection.node) or any(map(is_logged, shared))
-        self._history = HistoryLoad(worker.compiled.program, added.ops, subtracts=negates)
+        self._history = HistoryLoad(worker.compiled.program, added.ops, subtracts=subtracts(collection.node))
         self._steps = self._all(inputs)
 
     @property

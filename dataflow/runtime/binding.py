@@ -111,6 +111,7 @@ class InputBinding:
         for batch in batches:
             accepted = accept(self._node, tuple(names), _at(batch, time), -1, live)
             if accepted is None:
+                yield  # the reader of an arrangement has done a piece of work without finding a row
                 continue
             if not counted:
                 self._live += accepted.live - live

@@ -21,7 +21,6 @@ from deltamark.dataflow.builder.program import SLICE_ROWS, Op, Program, Schedule
 from deltamark.dataflow.codegen.compiled import SharedArrangement
 from deltamark.dataflow.kernels.arrangements import join_cursor as kernel
 from deltamark.dataflow.kernels.arrangements.join import JoinBlock
-from deltamark.dataflow.kernels.arrangements.join_cursor import CursorSide
 from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.memory import Memory, view
 from deltamark.dataflow.kernels.hashing.hash_map import id_limit
@@ -100,7 +99,7 @@ class HistoryLoad:
         """Let a join emit the pairs of the rows that both sides store."""
         join = JoinBlock(op.block)
         sides = sorted((join.left, join.right), key=lambda side: id_limit(side.rows.keys))
-        with kernel.cursor_over(self._program.memory, time, *map(kernel.position, sides)) as cursor:
+        with kernel.cursor_over(self._program.memory, time, *map(kernel.read_by, sides)) as cursor:
             done = False
             while not done:
                 done = kernel.pairs(join, cursor, SLICE_ROWS)
@@ -145,15 +144,16 @@ def _single(key: ArrangementKey) -> set[str]:
 
 
 def rows_of(memory: Memory, kept: SharedArrangement, names: Sequence[str], time: int) -> Iterator[Batch]:
-    """Yield columns of an arrangement's rows as of a time."""
+    """Yield columns of an arrangement's rows as of a time, consolidated, in batches that may be empty."""
     arrangement, single = kept.arrangement, _single(kept.key)
     terms = {term.value: term for term in arrangement.stored if term.op == "column"}
-    position = CursorSide.words(rows=arrangement.block)
-    with memory.borrowed(3 * BATCH_ROWS) as place, kernel.cursor_over(memory, time, position) as cursor:
+    source, is_last = {"rows": arrangement.block}, False
+    with memory.borrowed(3 * BATCH_ROWS) as place, kernel.cursor_over(memory, time, source) as cursor:
         slots, keys, weights = np.split(view(place, 3 * BATCH_ROWS), 3)
         places = [Array(place + 8 * part * BATCH_ROWS) for part in range(3)]
-        while found := kernel.rows(cursor, BATCH_ROWS, *places):
-            rows: dict[str, Column] = {}
+        while not is_last:
+            is_last = kernel.rows(cursor, BATCH_ROWS, *places)
+            found, rows = cursor.size, dict[str, Column]()
             for name in names:
                 if name in single:
                     rows[name] = keys[:found].copy()

@@ -119,11 +119,6 @@ class UpdateLog:
             self._program.memory.release(address)
 
 
-def is_logged(kept: SharedArrangement) -> bool:
-    """Return whether an arrangement has updates that are not compacted."""
-    return bool(kernel.ArrangementBlock(kept.arrangement.block).first)
-
-
 @dataclass(frozen=True)
 class FedBatches:
     """The batches of one feed, up to a time."""

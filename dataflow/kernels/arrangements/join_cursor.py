@@ -1,19 +1,20 @@
 """All pairs of rows that two arrangements have under equal keys, or all rows of one arrangement, in pieces.
 
-The pairs are those that a join from the beginning on would have emitted up to a time. Until all pairs have been
-written, the arrangements may change only by later updates that are not settled. A cursor keeps the position, which may
-lie within a key.
+The pairs are those that a join from the beginning on would have emitted up to a time, consolidated: see `key_rows`.
+Until all pairs have been written, the arrangements may change only by later updates that are not settled. A cursor
+keeps the position, which may lie within a key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock, has_rows
 from deltamark.dataflow.kernels.arrangements.join import JoinBlock, JoinSide, product
+from deltamark.dataflow.kernels.arrangements.key_rows import COMPLETE, KeyRows, collect, forget
 from deltamark.dataflow.kernels.core.blocks import NONE, Array, Block, Vector
-from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.dispatcher import kernel
 from deltamark.dataflow.kernels.core.memory import Memory, view
 from deltamark.dataflow.kernels.hashing.hash_map import find, id_limit, key_of
 
@@ -21,18 +22,14 @@ KEYS_PER_PAIR, MIN_KEYS = 8, 1 << 15
 """The number of keys that a call visits: at most KEYS_PER_PAIR for each pair that it may write, and MIN_KEYS in any
 case, because many keys have no rows. Not measured."""
 
+STEPS_PER_PAIR = 4
+"""The number of steps in which a call collects rows, for each pair that it may write: for pairs of keys with one row
+each, two are enough. Not measured."""
 
-class CursorSide(Block):
-    """The position within the rows of a key on one side."""
 
-    rows: ArrangementBlock
-    in_pending: int = 0
-    """Whether the row is a pending update."""
-    link: int = 0
-    """The current row: its slot, plus 1; 0 before the first row of a key and after the last."""
-    filter: Array = NONE
-    """As in `JoinSide`."""
-    filter_bit: int = 0
+class CursorSide(KeyRows):
+    """The rows of a key on one side."""
+
     output: Vector = NONE
     """The slots of the rows in the output."""
 
@@ -40,54 +37,68 @@ class CursorSide(Block):
 class Cursor(Block):
     """The position within all keys of the driver, whose rows are paired with those of the other side."""
 
-    driver: CursorSide
-    other: CursorSide
+    driver: CursorSide = NONE
+    other: CursorSide = NONE
     key_id: int = 0
     time: int
     """The time as of which rows are read."""
+    size: int = 0
+    """The number of rows or pairs that the last call has written."""
 
 
-def position(side: JoinSide) -> list[int]:
-    """Return the words of the position before the rows that a side of a join reads."""
+def read_by(side: JoinSide) -> dict[str, int]:
+    """Return the fields of the `CursorSide` that reads what a side of a join reads."""
     words = side.as_words
-    return CursorSide.words(rows=words.rows, output=words.slots, filter=words.filter, filter_bit=words.filter_bit)
+    return {"rows": words.rows, "filter": words.filter, "filter_bit": words.filter_bit, "output": words.slots}
 
 
 @contextmanager
-def cursor_over(memory: Memory, time: int, driver: list[int], other: Sequence[int] = ()) -> Iterator[Cursor]:
-    """Make a cursor from positions, for as long as the context is open."""
-    with memory.borrowed(Cursor.size_in_words + 2 * CursorSide.size_in_words) as address:
-        sides = address + 8 * Cursor.size_in_words
-        others = sides + 8 * CursorSide.size_in_words
-        words = [*Cursor.words(driver=sides, other=others, time=time), *driver, *other]
-        view(address, len(words))[:] = words
+def cursor_over(memory: Memory, time: int, *sides: Mapping[str, int]) -> Iterator[Cursor]:
+    """Make a cursor from the fields of the driver and of the other side, if any, for as long as the context is open."""
+    with memory.borrowed(Cursor.size_in_words + sum(map(_room, sides))) as address:
+        fields, end = {"time": time}, address + 8 * Cursor.size_in_words
+        for name, side in zip(("driver", "other"), sides, strict=False):
+            fields[name] = end
+            _make_side(end, side)
+            end += 8 * _room(side)
+        view(address, Cursor.size_in_words)[:] = Cursor.words(**fields)
         yield Cursor(address)
+
+
+def _rows(side: Mapping[str, int]) -> int:
+    """Count the rows that a key may have, which is to say all rows."""
+    block = ArrangementBlock(side["rows"])
+    return block.live + block.first
+
+
+def _room(side: Mapping[str, int]) -> int:
+    """Return the words of a side with its arrays."""
+    return CursorSide.size_in_words + 2 * _rows(side) + (1 << (2 * _rows(side)).bit_length())
+
+
+def _make_side(address: int, side: Mapping[str, int]) -> None:
+    slots = address + 8 * CursorSide.size_in_words
+    weights, table = (slots + 8 * part * _rows(side) for part in (1, 2))
+    view(address, CursorSide.size_in_words)[:] = CursorSide.words(slots=slots, weights=weights, table=table, **side)
 
 
 @kernel
 def pairs(op: JoinBlock, cursor: Cursor, limit: int) -> bool:
     """Write the next pairs, at most `limit`, to the output of a join; return whether these were the last."""
-    driver, other = cursor.driver, cursor.other
-    size, key_id, last = 0, cursor.key_id, id_limit(driver.rows.keys)
+    driver, other, time, steps = cursor.driver, cursor.other, cursor.time, STEPS_PER_PAIR * limit
+    key_id, last = cursor.key_id, id_limit(driver.rows.keys)
     stop = min(last, key_id + max(KEYS_PER_PAIR * limit, MIN_KEYS))
-    while key_id < stop and size < limit:
+    cursor.size = 0
+    while key_id < stop and cursor.size < limit and steps > 0:
         other_id = _id_with_rows(other.rows, key_of(driver.rows.keys, key_id))
-        if has_rows(driver.rows, key_id) and other_id >= 0:
-            if driver.link == 0:
-                _begin(driver, key_id, cursor.time)
-                _begin(other, other_id, cursor.time)
-            while driver.link != 0 and size < limit:
-                while other.link != 0 and size < limit:
-                    _emit(op, cursor, size)
-                    size += 1
-                    _advance(other, other_id, cursor.time)
-                if other.link == 0:
-                    _advance(driver, key_id, cursor.time)
-                    _begin(other, other_id, cursor.time)
-        if driver.link == 0:
-            key_id += 1
+        is_done = not has_rows(driver.rows, key_id) or other_id < 0
+        if not is_done:
+            steps = collect(other, other_id, time, collect(driver, key_id, time, steps))
+            if driver.phase == COMPLETE and other.phase == COMPLETE:
+                is_done = _emit(op, cursor, limit)
+        key_id += is_done
     cursor.key_id = key_id
-    op.size = size
+    op.size = cursor.size
     return key_id == last
 
 
@@ -103,72 +114,52 @@ def _id_with_rows(rows: ArrangementBlock, key: int) -> int:
 
 
 @kernel
-def _begin(side: CursorSide, key_id: int, time: int) -> None:
-    """Go to the first visible row of a key that has rows, or to link 0."""
-    first = side.rows.lists[2 * key_id]
-    side.in_pending = first == 0
-    side.link = first if first != 0 else side.rows.pending[key_id]
-    if _is_hidden(side, side.link, time):
-        _advance(side, key_id, time)
-
-
-@kernel
-def _advance(side: CursorSide, key_id: int, time: int) -> None:
-    """Go to the next visible row of a key, or to link 0."""
-    link = side.link
-    while True:
-        link = side.rows.next[link - 1]
-        if link == 0 and side.in_pending == 0:
-            side.in_pending = 1
-            link = side.rows.pending[key_id]
-        if not _is_hidden(side, link, time):
-            break
-    side.link = link
-
-
-@inline
-def _is_hidden(side: CursorSide, link: int, time: int) -> bool:
-    """Return whether a row is an update after the time of the cursor, or fails the filter."""
-    mark = side.rows.mark
-    if mark < link <= side.rows.limit and side.rows.visible_time[link - 1 - mark] > time:
-        return True
-    return link != 0 and side.filter.address != 0 and side.filter[link - 1] >> side.filter_bit & 1 == 0
-
-
-@kernel
-def _weight(rows: ArrangementBlock, slot: int) -> int:
-    if rows.mark <= slot < rows.limit:
-        return rows.visible_diff[slot - rows.mark]
-    return rows.weight[slot] if rows.weighted != 0 else 1
-
-
-@kernel
-def _emit(op: JoinBlock, cursor: Cursor, at: int) -> None:
-    """Write the current pair."""
-    driver, other = cursor.driver, cursor.other
-    slot, other_slot = driver.link - 1, other.link - 1
-    op.time[at] = cursor.time
-    op.diff[at] = product(op, _weight(driver.rows, slot), _weight(other.rows, other_slot))
-    driver.output[at] = slot
-    other.output[at] = other_slot
-
-
-@kernel
-def rows(cursor: Cursor, limit: int, slots: Array, keys: Array, weights: Array) -> int:
-    """Write the next rows of the driver, at most `limit`; return their number, which is 0 only at the end."""
-    driver, size = cursor.driver, 0
-    block, last = driver.rows, id_limit(driver.rows.keys)
-    while cursor.key_id < last and size < limit:
-        key_id = cursor.key_id
-        if driver.link == 0 and has_rows(block, key_id):
-            _begin(driver, key_id, cursor.time)
-        while driver.link != 0 and size < limit:
-            slot = driver.link - 1
-            slots[size] = slot
-            keys[size] = key_of(block.keys, key_id)
-            weights[size] = _weight(block, slot)
+def _emit(op: JoinBlock, cursor: Cursor, limit: int) -> bool:
+    """Write the next pairs of a key, of which both sides are complete; return whether these were the last."""
+    driver, other, size = cursor.driver, cursor.other, cursor.size
+    if other.count == 0:
+        driver.at = driver.count
+    while driver.at < driver.count and size < limit:
+        slot, weight, first = driver.slots[driver.at], driver.weights[driver.at], other.at
+        stop = min(other.count, first + limit - size)
+        for at in range(first, stop):
+            op.time[size] = cursor.time
+            op.diff[size] = product(op, weight, other.weights[at])
+            driver.output[size] = slot
+            other.output[size] = other.slots[at]
             size += 1
-            _advance(driver, key_id, cursor.time)
-        if driver.link == 0:
-            cursor.key_id = key_id + 1
-    return size
+        other.at = stop
+        if stop == other.count:
+            other.at = 0
+            driver.at += 1
+    cursor.size = size
+    if driver.at < driver.count:
+        return False
+    forget(driver)
+    forget(other)
+    return True
+
+
+@kernel
+def rows(cursor: Cursor, limit: int, slots: Array, keys: Array, weights: Array) -> bool:
+    """Write the next rows of the driver, at most `limit`; return whether these were the last."""
+    driver, size, steps = cursor.driver, 0, limit
+    block, key_id, last = driver.rows, cursor.key_id, id_limit(driver.rows.keys)
+    stop = min(last, key_id + max(KEYS_PER_PAIR * limit, MIN_KEYS))
+    while key_id < stop and size < limit and steps > 0:
+        is_done = not has_rows(block, key_id)
+        if not is_done:
+            steps = collect(driver, key_id, cursor.time, steps)
+            while driver.phase == COMPLETE and driver.at < driver.count and size < limit:
+                slots[size] = driver.slots[driver.at]
+                keys[size] = key_of(block.keys, key_id)
+                weights[size] = driver.weights[driver.at]
+                driver.at += 1
+                size += 1
+            is_done = driver.phase == COMPLETE and driver.at == driver.count
+            if is_done:
+                forget(driver)
+        key_id += is_done
+    cursor.key_id = key_id
+    cursor.size = size
+    return key_id == last

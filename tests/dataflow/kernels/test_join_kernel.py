@@ -113,8 +113,8 @@ def test_a_cursor_emits_the_pairs_as_of_a_time(limit, updates, seed, time, form)
                 side.keep_log()
         op.run(part, frontier)
     pairs, done = [], False
-    positions = [join_cursor.position(side.block) for side in op.sides]
-    with join_cursor.cursor_over(op.blocks.memory, time, *positions) as cursor:
+    sides = [join_cursor.read_by(side.block) for side in op.sides]
+    with join_cursor.cursor_over(op.blocks.memory, time, *sides) as cursor:
         while not done:
             done = join_cursor.pairs(op.block, cursor, limit)
             assert op.block.size <= limit

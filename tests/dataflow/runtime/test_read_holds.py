@@ -222,6 +222,21 @@ def test_a_sum_stays_a_sum_while_feeds_come_between_pieces():
         assert stream_of(summed, said["late"]) == {(0, (1, 8)): 1}
 
 
+def test_rows_that_have_left_since_a_time_do_not_count_as_live_when_history_is_read(monkeypatch):
+    monkeypatch.setattr("deltamark.dataflow.runtime.history.BATCH_ROWS", 2)
+    rows = source("rows", {"a": integer(0, 100)}, 20)
+
+    def batch(time, first, diff):
+        return {"rows": arrays(rows.schema, [((first + at,), time, diff) for at in range(20)])}
+
+    with closing(Dataflow({"pairs": rows.join(rows.rename(b="a"), on={})})) as together:
+        together.feed(batch(0, 0, 1))
+        together.hold()
+        together.feed(batch(1, 0, -1))
+        together.feed(batch(2, 50, 1))
+        assert together.attach("late", rows.count(), since=together.hold()).columns["count"].tolist() == [20]
+
+
 def test_an_arrangement_is_kept_while_a_plan_that_reads_its_rows_is_attached(monkeypatch):
     monkeypatch.setattr("deltamark.dataflow.runtime.history.BATCH_ROWS", 2)
     rows = source("rows", {"a": integer(0, 100)}, 20)

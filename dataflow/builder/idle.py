@@ -55,7 +55,7 @@ def idle_words(op: int) -> tuple[int, ...]:
 
 
 def _settle(op: int) -> tuple[int, ...]:
-    return _words(ArrangementBlock(LateBlock(op).block), "size", "negative_rows")
+    return _words(ArrangementBlock(LateBlock(op).block), "size", "negative_rows", "unpaid")
 
 
 def _join(op: int) -> tuple[int, ...]:

@@ -99,7 +99,7 @@ class OnOneWorker(Fed):
             raise WrongError("another number of changes", f"feeds that end with {ends}: {each.changes}, not {found}")
 
     def leave(self, worker: Dataflow, wanted: Expected) -> None:
-        """Delete all rows: the worker must keep as much as one without input, unless an arrangement has debts."""
+        """Delete all rows: the worker must keep as much as one without input."""
         end = max(times_of(self.streams), default=0) + 1
         try:
             feed(worker, self.collection, between(undone(self.streams), {end}))
@@ -109,24 +109,19 @@ class OnOneWorker(Fed):
             raise
         feed(worker, self.collection, {})  # releases the texts of the last output
         left, never = kept(worker), untouched(self.collection)
-        if left != never and not has_debts(worker):
+        if left != never:
             raise WrongError("rows are left", f"{left} are kept though none is live, and {never} at the start")
 
 
-def begin_debts(worker: Dataflow[Batch]) -> None:
+def begin_debts(worker: Dataflow[Batch] | Dataflow[dict[str, Batch]]) -> None:
     """Let arrangements have debts; the lists of some keys are consolidated after their first one."""
     for each in worker.states(Arrangement):
         rows = ArrangementBlock(each.block)
         ids = len(COUNTED_DEBTS) if rows.keys.hashed else rows.keys.high - rows.keys.low + 1
-        if ids <= MAX_IDS:
+        if ids <= MAX_IDS and not rows.has_debts:
             debts.begin(rows)
             count = min(ids, len(COUNTED_DEBTS))
-            view(rows.debts.address, (count + 1) // 2).view(np.int32)[:count] = COUNTED_DEBTS[:count]
-
-
-def has_debts(worker: Dataflow[Batch]) -> bool:
-    """Return whether an arrangement has debts: it may keep rows until their sum is computed."""
-    return any(ArrangementBlock(each.block).has_debts for each in worker.states(Arrangement))
+            view(rows.debts.address, count).view(np.int32)[::2] = COUNTED_DEBTS[:count]
 
 
 def kept(worker: Dataflow[Batch]) -> int:

@@ -37,6 +37,9 @@ ROWS, UNITS, PENDING = range(3)
 DEAD = -(1 << 31)
 """The value of `next` for a slot that has neither a row nor an update."""
 
+LAST_DEBTOR = -1
+"""The link of the last key with debts."""
+
 
 class ArrangementBlock(Operator):
     """The rows of a collection by key, and the updates of the current slice."""
@@ -105,9 +108,16 @@ class ArrangementBlock(Operator):
     has_debts: int = 0
     """Whether retractions are rows of negative weight until the list of their key is consolidated."""
     debts: Array32
-    """For each key id the number of retractions since then, less those that the length of its list allows."""
+    """A pair for each key id: the number of retractions since then, less those that the length of its list allows, and
+    the link to the next key with debts."""
+    debtors: int = LAST_DEBTOR
+    """The first key with debts: its id, plus 1. A key stays linked until all lists with debts are consolidated."""
     all_debts: int = 0
     """The number of rows of negative weight, if the arrangement has debts."""
+    all_weight: int = 0
+    """The sum of all weights, if the arrangement has debts."""
+    unpaid: int = 0
+    """If there are debts: the end of the last time with updates, until the debts are checked at that end."""
     visible_time: Vector
     visible_diff: Vector
     """The times and diffs of all updates that are not settled; those of the slice begin at number `first`."""

@@ -1,15 +1,20 @@
 """Debts of an arrangement: retractions that are rows of negative weight until the list of their key is consolidated.
 
 An arrangement has debts once searches for the rows to be retracted have passed many others. From then on every update
-is a row, so it touches no other row. The list of a key is consolidated once its debts are as many as half of the rows
-that were left the last time: equal rows become one, and those without weight leave. All lists are consolidated once
-debts are a third of all rows, so that keys with few debts do not fill the memory. Whatever visits all keys waits until
-the searches or debts before are a part of the possible keys.
+is a row, so it touches no other row. Consolidating a list makes equal rows one, and removes those without weight:
+
+a list    is consolidated once its debts are as many as half of the rows that were left the last time
+all       lists with debts are consolidated at the end of a time if more than a third of all rows are debts, or if there
+          are more than three rows for each unit of weight; so keys with few debts do not fill the memory, and no row is
+          left once all were retracted
+
+In the second case a third or two thirds of all rows leave, and lists without debts are not visited. So the rows that
+leave pay for the visits to those that stay, and an update costs a constant number of rows.
 """
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.arrangements.arrangement import PENDING, ArrangementBlock
+from deltamark.dataflow.kernels.arrangements.arrangement import LAST_DEBTOR, PENDING, ArrangementBlock
 from deltamark.dataflow.kernels.arrangements.lists import equal, hash_of, prefetch_row, weigh
 from deltamark.dataflow.kernels.arrangements.slots import free_slot
 from deltamark.dataflow.kernels.core.blocks import Array
@@ -21,9 +26,6 @@ from deltamark.dataflow.kernels.ordered.shell_sort import sort_records
 MIN_DEBTS = 8
 """The least number of debts for which a list is consolidated. Not measured."""
 
-MIN_ROWS = 1 << 12
-"""The least number of rows for which all lists are consolidated. Not measured."""
-
 WALKS = 16
 """The number of lists that are prefetched at once. Not measured."""
 
@@ -32,13 +34,42 @@ WALKS = 16
 def begin(op: ArrangementBlock) -> None:
     """Let every update be a row from now on."""
     lists, keys, last = op.lists, 0, id_limit(op.keys)
-    weigh(op)
     for key_id in range(last):
         keys += lists[2 * key_id] != 0
     for key_id in range(last):
         if lists[2 * key_id] != 0:
-            op.debts[key_id] = _after(op.live // keys)
+            op.debts[2 * key_id] = _after(op.live // keys)
+    if op.weighted == 0:
+        weigh(op)
+        op.all_weight = op.live
+    else:
+        _count_lists(op)
     op.has_debts, op.ordered = 1, 0
+
+
+@kernel
+def _count_lists(op: ArrangementBlock) -> None:
+    """Count all rows."""
+    for key_id in range(id_limit(op.keys)):
+        link = op.lists[2 * key_id]
+        while link != 0:
+            count_row(op, op.weight[link - 1])
+            link = op.next[link - 1]
+
+
+@inline
+def count_row(op: ArrangementBlock, weight: int) -> None:
+    """Count a row of an arrangement with debts."""
+    op.all_weight += weight
+    op.all_debts += weight < 0
+
+
+@inline
+def _link_debtor(op: ArrangementBlock, key_id: int) -> None:
+    """Link a key that has debts, unless it is linked."""
+    if op.debts[2 * key_id + 1] == 0:
+        op.debts[2 * key_id + 1] = op.debtors
+        op.debtors = key_id + 1
 
 
 @inline
@@ -48,33 +79,48 @@ def _after(rows: int) -> int:
 
 
 @kernel
-def pay(op: ArrangementBlock) -> bool:
+def owe(op: ArrangementBlock) -> bool:
     """Consolidate the lists that have too many debts; return whether no multiplicity was found to be negative.
 
     The updates of the slice have been settled, and are the newest in the lists.
     """
     due, count = op.scratch, 0
+    op.unpaid = op.time[op.size - 1] + 1
     for at in range(op.size):
         key_id = id_of(op.keys, op.key[at]) if op.kind == PENDING else op.ids[at]
         if op.diff[at] < 0 and key_id >= 0 and op.lists[2 * key_id] != 0:  # a key may have lost all rows before
-            op.debts[key_id] += 1
+            _link_debtor(op, key_id)
+            op.debts[2 * key_id] += 1
             due[count] = key_id
-            count += op.debts[key_id] == MIN_DEBTS
-    if not _consolidate(op, due, count):
+            count += op.debts[2 * key_id] == MIN_DEBTS
+    return _consolidate(op, due, count)
+
+
+@kernel
+def pay(op: ArrangementBlock) -> bool:
+    """Consolidate all lists with debts if these are too many at the end of a time.
+
+    Return whether no multiplicity was found to be negative.
+    """
+    too_many = 3 * op.all_debts > op.live or -(-op.live // 3) > op.all_weight
+    if op.all_debts > 0 and too_many and not _consolidate_all(op):
         return False
-    return 3 * op.all_debts <= max(op.live, MIN_ROWS, id_limit(op.keys)) or _consolidate_all(op)
+    op.unpaid = 0
+    return True
 
 
 @kernel
 def _consolidate_all(op: ArrangementBlock) -> bool:
-    """Consolidate all lists."""
-    due, key_id, last = op.scratch, 0, id_limit(op.keys)
-    while key_id < last:
+    """Consolidate all lists with debts."""
+    due, debts = op.scratch, op.debts
+    while op.debtors != LAST_DEBTOR:
         count = 0
-        while key_id < last and count < WALKS:
+        while op.debtors != LAST_DEBTOR and count < WALKS:
+            key_id = op.debtors - 1
+            op.debtors = debts[2 * key_id + 1]
+            debts[2 * key_id + 1] = 0
             due[count] = key_id
             count += op.lists[2 * key_id] != 0
-            key_id += 1
         if not _consolidate(op, due, count):
             return False
     return True
@@ -136,7 +182,7 @@ def _consolidate_list(op: ArrangementBlock, key_id: int, records: Array) -> bool
 def _remove_weightless(op: ArrangementBlock, key_id: int) -> bool:
     """Remove the rows of a key that have no weight, and the key if no row is left."""
     lists, following = op.lists, op.next
-    previous, link, kept, complete = 0, lists[2 * key_id], 0, op.time[op.size - 1] < op.frontier
+    previous, link, kept, complete = 0, lists[2 * key_id], 0, op.unpaid <= op.frontier
     lists[2 * key_id] = lists[2 * key_id + 1] = 0
     while link != 0:
         slot, link = link - 1, following[link - 1]
@@ -148,7 +194,7 @@ def _remove_weightless(op: ArrangementBlock, key_id: int) -> bool:
         if weight < 0:
             op.all_debts += 1
             op.negative_slot = slot
-            op.negative_time = op.time[op.size - 1]
+            op.negative_time = op.unpaid - 1
             if complete:
                 return False
         if previous == 0:
@@ -158,7 +204,7 @@ def _remove_weightless(op: ArrangementBlock, key_id: int) -> bool:
         following[slot] = 0
         previous = slot + 1
         kept += 1
-    op.debts[key_id] = _after(kept)
+    op.debts[2 * key_id] = _after(kept)
     if kept == 0 and op.keys.hashed != 0:
         remove(op.keys, key_of(op.keys, key_id))
     return True

@@ -10,7 +10,7 @@ from deltamark.dataflow.kernels.arrangements.arrangement import (
     ArrangementBlock,
     number_of,
 )
-from deltamark.dataflow.kernels.arrangements.debts import begin, pay
+from deltamark.dataflow.kernels.arrangements.debts import begin, count_row, owe, pay
 from deltamark.dataflow.kernels.arrangements.insert import CHEAP_PASSED
 from deltamark.dataflow.kernels.arrangements.lists import (
     are_long,
@@ -42,6 +42,8 @@ def settle(op: ArrangementBlock) -> int:
         return FAILED
     if op.negative_rows > 0 and op.negative_time < op.frontier:
         return FAILED
+    if op.unpaid > 0 and op.unpaid <= op.frontier and not pay(op):
+        return FAILED
     if has_many_dead(op):
         move_together(op)
     return DONE
@@ -61,7 +63,7 @@ def _settle_slice(op: ArrangementBlock, size: int) -> bool:
         _remove_keys(op)
         op.has_pending = 0
     op.mark = op.limit if op.kind == UNITS else op.mark + size
-    return op.has_debts == 0 or pay(op)
+    return op.has_debts == 0 or owe(op)
 
 
 @kernel
@@ -69,9 +71,14 @@ def _settle_rows(op: ArrangementBlock, rows: int) -> None:
     """Settle the updates of the slice that are rows."""
     op.live += rows
     if op.has_debts != 0:
+        total = debts = 0
         for at in range(rows):
-            op.weight[op.mark + at] = op.diff[at]
-            op.all_debts += op.diff[at] < 0
+            diff = op.diff[at]
+            op.weight[op.mark + at] = diff
+            total += diff
+            debts += diff < 0
+        op.all_weight += total
+        op.all_debts += debts
     elif op.weighted != 0:
         for slot in range(op.mark, op.mark + rows):
             op.weight[slot] = 1
@@ -99,8 +106,8 @@ def _settle_pending(op: ArrangementBlock) -> bool:
             weigh(op)
         if op.weighted != 0:
             op.weight[slot] = left
-        if left < 0 and op.has_debts != 0:
-            op.all_debts += 1
+        if op.has_debts != 0:
+            count_row(op, left)
         elif left < 0:
             op.negative_rows += 1
             op.negative_time = op.time[at]

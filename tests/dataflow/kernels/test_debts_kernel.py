@@ -1,19 +1,51 @@
-"""Laws of arrangements with debts: how they are read in pieces."""
+"""Laws of arrangements with debts: how many rows they keep, and how they are read in pieces."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.engines.join_blocks import ANY_DIFFS, KEYS, LAST_TIME, Join, Side, joined, updates_of
+from support.engines.join_blocks import ANY_DIFFS, KEYS, LAST_TIME, LEFT, Join, Side, joined, rows_of, updates_of
 from support.engines.kernel_blocks import KEY_FORMS, Blocks, random_slices
 
 from deltamark.dataflow.kernels.arrangements import join_cursor
+from deltamark.dataflow.kernels.arrangements.debts import MIN_DEBTS
 from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.status import DONE
 
 seeds = st.integers(0, 1000)
+forms = st.sampled_from(KEY_FORMS)
+
+
+@settings(max_examples=90)
+@given(updates_of(ANY_DIFFS), forms, seeds, st.integers(0, MIN_DEBTS - 1))
+def test_at_the_end_of_a_time_there_are_at_most_three_rows_for_each_unit_of_weight(updates, form, seed, paid):
+    side, last = Side(Blocks(), form=form), -1
+    side.set_debts([paid] * len(KEYS))
+    left = [(time, *update) for time, of, *update in updates if of == LEFT]
+    for part, frontier in random_slices(np.random.default_rng(seed), left):
+        side.insert(part, frontier)
+        assert side.settle() == DONE
+        last = part[-1][0] if part else last
+        if last < frontier:
+            assert side.rows.live <= 3 * sum(rows_of(updates, LEFT, time=last).values())
+            assert 3 * side.rows.all_debts <= side.rows.live
+    side.insert([(LAST_TIME + 1, -weight, *row) for row, weight in rows_of(updates, LEFT).items()], LAST_TIME + 2)
+    assert side.settle() == DONE
+    assert side.rows.live == 0
+
+
+@pytest.mark.parametrize("form", KEY_FORMS)
+def test_debts_are_paid_at_the_end_of_their_time_though_no_update_follows(form):
+    side = Side(Blocks(), form=form)
+    side.set_debts([0] * len(KEYS))
+    side.insert([(1, 1, KEYS[0], 1), (2, -1, KEYS[0], 1)], 2)
+    assert side.settle() == DONE
+    assert side.rows.live == 2, "the time may go on"
+    side.insert([], 3)
+    assert side.settle() == DONE
+    assert side.rows.live == 0
 
 
 @given(updates_of(ANY_DIFFS), seeds, st.integers(1, 20), st.booleans())

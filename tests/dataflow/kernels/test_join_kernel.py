@@ -23,7 +23,7 @@ from support.engines.join_blocks import (
 from support.engines.kernel_blocks import KEY_FORMS, Blocks, random_slices
 
 from deltamark.dataflow.kernels.arrangements import join_cursor, settle, update_log
-from deltamark.dataflow.kernels.arrangements.debts import MIN_DEBTS, MIN_ROWS
+from deltamark.dataflow.kernels.arrangements.debts import MIN_DEBTS
 from deltamark.dataflow.kernels.arrangements.join import join
 from deltamark.dataflow.kernels.arrangements.lists import MIN_PASSED
 from deltamark.dataflow.kernels.arrangements.slots import BLOCK_SLOTS
@@ -179,7 +179,7 @@ def test_slots_of_rows_that_have_left_are_used_again(form, oldest_first):
         side.insert(updates, time + 1)
         assert side.settle() == 0
         most = max(most, side.rows.live)
-        assert 3 * side.rows.all_debts <= max(side.rows.live, MIN_ROWS)
+        assert 3 * side.rows.all_debts <= side.rows.live
     assert side.rows.live == len(rows) + 2 * side.rows.all_debts
     assert side.rows.top <= 2 * most + 4 * BLOCK_SLOTS
     assert side.weights(30) == {tuple(map(int, row)): 1 for row in rows}
@@ -245,12 +245,13 @@ def test_a_debt_may_be_left_until_its_time_ends(form):
 def test_equal_rows_of_an_arrangement_with_debts_become_one():
     side = Side(Blocks(), form="hashed")
     side.set_debts([0] * len(KEYS))
-    side.insert([(0, 1, KEYS[0], 1)] * 100 + [(0, 2, KEYS[0], 2), (0, 5, KEYS[1], 1)], 1)
+    others = [(0, 1, KEYS[2], value) for value in range(20)]
+    side.insert([(0, 1, KEYS[0], 1)] * 100 + [(0, 2, KEYS[0], 2), (0, 5, KEYS[1], 1), *others], 1)
     assert side.settle() == DONE
     side.insert([(1, -1, KEYS[0], 1)] * (MIN_DEBTS - 1) + [(1, -2, KEYS[0], 2)] + [(1, -1, KEYS[1], 1)] * 5, 2)
     assert side.settle() == DONE
-    assert side.weights() == {(KEYS[0], 1): 100 - (MIN_DEBTS - 1)}
-    assert side.rows.live == 1 + 1 + 5
+    assert side.weights() == {(KEYS[0], 1): 100 - (MIN_DEBTS - 1)} | {(KEYS[2], value): 1 for value in range(20)}
+    assert side.rows.live == 1 + 1 + 5 + 20
 
 
 @pytest.mark.parametrize("form", KEY_FORMS)

@@ -1,4 +1,4 @@
-"""Laws of arrangements with debts: plans are attached to them as to any other."""
+"""Laws of arrangements with debts: plans are attached to them as to any other, and they keep no rows that have left."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from support.engines.driving import added, arrays, stream_of
 
+from deltamark.dataflow.kernels.arrangements import debts
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import count
@@ -140,3 +141,26 @@ def test_a_plan_is_attached_over_several_feeds_that_make_debts(resident, plan):
         run.check(plan)
         run.feed([5 * ROWS], range(number + 10 - number % 10 + 1, ROWS, 10))
         run.check(plan)
+
+
+def retract_all(run):
+    run.feed([], sorted(run.live), names=arrays(names.schema, [(row, run.time + 1, -1) for row in NAMES]))
+
+
+@pytest.mark.parametrize("resident", RESIDENTS)
+def test_nothing_is_left_once_all_rows_are_retracted(resident):
+    run = Facts(resident)
+    with closing(run.together) as together:
+        retract_all(run)
+        assert together.state_rows() == 0
+
+
+def test_debts_are_paid_though_the_last_slices_of_their_time_have_no_update_of_their_arrangement(monkeypatch):
+    monkeypatch.setattr("deltamark.dataflow.builder.program.SLICE_ROWS", 64)
+    run = Facts("one key")
+    with closing(run.together) as together:
+        for each in together.states(Arrangement):
+            if not ArrangementBlock(each.block).has_debts:
+                debts.begin(ArrangementBlock(each.block))
+        retract_all(run)
+        assert together.state_rows() == 0

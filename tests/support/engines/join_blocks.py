@@ -93,7 +93,7 @@ class Side:
         if self.rows.has_debts == 0 and self.rows.negative_rows == 0:
             debts.begin(self.rows)
         if self.rows.has_debts == 1:
-            view(self.rows.debts.address, len(counts)).view(np.int32)[: len(counts)] = counts
+            view(self.rows.debts.address, len(counts)).view(np.int32)[::2] = counts
 
     def keep_log(self):
         """Keep updates in a log rather than settle them."""

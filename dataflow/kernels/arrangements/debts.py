@@ -44,16 +44,19 @@ def begin(op: ArrangementBlock) -> None:
         op.all_weight = op.live
     else:
         _count_lists(op)
-    op.has_debts, op.ordered = 1, 0
+    op.has_debts, op.ordered, op.negative_rows = 1, 0, 0
 
 
 @kernel
 def _count_lists(op: ArrangementBlock) -> None:
-    """Count all rows."""
+    """Count all rows, some of which may be negative because their time has not ended."""
     for key_id in range(id_limit(op.keys)):
         link = op.lists[2 * key_id]
         while link != 0:
-            count_row(op, op.weight[link - 1])
+            weight = op.weight[link - 1]
+            count_row(op, weight)
+            if weight < 0:
+                _link_debtor(op, key_id)
             link = op.next[link - 1]
 
 

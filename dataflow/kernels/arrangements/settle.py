@@ -94,7 +94,7 @@ def _settle_pending(op: ArrangementBlock) -> bool:
             continue  # a row, or the retraction of one that has been removed
         if op.negative_rows > 0 and op.time[at] > op.negative_time:
             return False
-        if op.has_debts == 0 and op.negative_rows == 0 and are_long(op):
+        if op.has_debts == 0 and are_long(op):
             begin(op)
         key_id = id_of(op.keys, op.key[at])
         op.pending[key_id] = 0

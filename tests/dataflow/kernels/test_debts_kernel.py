@@ -48,6 +48,20 @@ def test_debts_are_paid_at_the_end_of_their_time_though_no_update_follows(form):
     assert side.rows.live == 0
 
 
+@pytest.mark.parametrize("form", KEY_FORMS)
+def test_debts_begin_though_many_rows_are_negative_until_their_time_ends(form):
+    side, order = Side(Blocks(), form=form), np.random.default_rng(2).permutation(1000)
+    for diff, values in ((-1, order), (1, order[::-1])):
+        for part in np.split(values, 4):
+            side.insert([(1, diff, KEYS[0], int(value)) for value in part], 1)
+            assert side.settle() == DONE
+    assert side.rows.has_debts == 1
+    side.insert([(1, 1, KEYS[0], 1)], 2)
+    assert side.settle() == DONE
+    assert side.weights() == {(KEYS[0], 1): 1}
+    assert side.rows.live <= 3
+
+
 @given(updates_of(ANY_DIFFS), seeds, st.integers(1, 20), st.booleans())
 def test_a_cursor_emits_no_pair_that_another_one_cancels(updates, seed, limit, logged):
     op = Join(("hashed", "direct"))

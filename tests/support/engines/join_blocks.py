@@ -90,10 +90,9 @@ class Side:
 
     def set_debts(self, counts):
         """Let every update be a row, and let the keys have had some numbers of debts."""
-        if self.rows.has_debts == 0 and self.rows.negative_rows == 0:
+        if self.rows.has_debts == 0:
             debts.begin(self.rows)
-        if self.rows.has_debts == 1:
-            view(self.rows.debts.address, len(counts)).view(np.int32)[::2] = counts
+        view(self.rows.debts.address, len(counts)).view(np.int32)[::2] = counts
 
     def keep_log(self):
         """Keep updates in a log rather than settle them."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from support.engines.driving import added, arrays, stream_of
@@ -18,11 +19,13 @@ from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.runtime.read_holds import Hold
 from deltamark.dataflow.types import Schema
 from deltamark.errors import DeltamarkError
+from fuzz.engines import begin_debts
 from fuzz.example import WrongError, compare
 from fuzz.together.steps import (
     Advance,
     Attach,
     AttachIncrementally,
+    BeginDebts,
     Feed,
     Release,
     Retire,
@@ -121,16 +124,20 @@ class Run:
         if self.last >= 0:
             self.hear(step.name, batch)
 
-    def attached(self, step: Attach, history: Mapping[str, Sequence[Batch]]) -> Batch:
-        plan = self.plans[step.plan]
+    def attached(
+        self, step: Attach, history: Mapping[str, Sequence[Batch]], *, fuel: int | None = None,
+        since: Hold | None = None,
+    ) -> Batch:  # fmt: skip
+        """Attach a plan; pass the history if the step says so, or if no arrangement has it."""
+        attach = partial(self.together.attach, step.name, self.plans[step.plan], fuel=fuel, since=since)
         if step.given:
-            return self.together.attach(step.name, plan, history=history)
+            return attach(history=history)
         try:
-            return self.together.attach(step.name, plan)
+            return attach()
         except DeltamarkError as error:
             if error.cause != "no arrangement has these rows":
                 raise
-            return self.together.attach(step.name, plan, history=history)
+            return attach(history=history)
 
     def visit(self, step: Visit) -> None:
         self.drain()
@@ -150,9 +157,8 @@ class Run:
         hold = self.holds.get(step.hold)
         if hold is None:
             return
-        plan = self.plans[step.plan]
         try:
-            batch = self.together.attach(step.name, plan, history=self.history(hold.time), since=hold)
+            batch = self.attached(step, self.history(hold.time), since=hold)
         except DeltamarkError as error:
             if error.cause not in NOT_KEPT:
                 raise
@@ -162,9 +168,8 @@ class Run:
 
     def attach_incrementally(self, step: AttachIncrementally) -> None:
         self.drain()
-        plan = self.plans[step.plan]
         self.expect(step, self.last, self.now)
-        self.together.attach(step.name, plan, history=self.history(self.now), fuel=step.fuel)
+        self.attached(step, self.history(self.now), fuel=step.fuel)
 
     def drain(self) -> None:
         """Feed no rows until no plan is being attached."""
@@ -198,6 +203,7 @@ class Run:
 
 
 DOES: dict[type[Step], Callable[[Run, Any], None]] = {
+    BeginDebts: lambda run, _: begin_debts(run.together),
     Feed: lambda run, step: run.feed(step.times),
     Attach: Run.attach,
     Visit: Run.visit,

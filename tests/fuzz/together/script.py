@@ -23,6 +23,7 @@ from fuzz.together.steps import (
     Advance,
     Attach,
     AttachIncrementally,
+    BeginDebts,
     Feed,
     Release,
     Retire,
@@ -73,10 +74,22 @@ def script(choices: Choices) -> Script:
     streams = streams_for(choices, schemas, 2, times)
     inputs = [at for at, plan in enumerate(plans) if isinstance(plan.node, Input)]
     there = [*inputs, *(choices.place(len(plans)) for _ in range(choices.pick([0, 1, 2])))]
+    for at in inputs:
+        if choices.chance(50):
+            there.append(len(plans))
+            joined = joined_with_itself(choices, plans[at])
+            plans += [joined, joined.distinct(), plans[at].distinct()]
     residents = {f"r{place}": at for place, at in enumerate(there)}
     return Script(
         plans, streams, residents, Drawing(choices, plans, times, residents).steps(), choices.pick(SLICE_ROWS)
     )
+
+
+def joined_with_itself(choices: Choices, rows: Collection) -> Collection:
+    """Join rows with themselves by some columns or none, so that an arrangement has all columns."""
+    keys = choices.picks(rows.schema.names, 0, 2)
+    others = {f"{name}_2": name for name in rows.schema.names if name not in keys}
+    return rows.join(rows.rename(**others), on={name: name for name in keys}, null_keys=True)
 
 
 class Drawing:
@@ -92,7 +105,7 @@ class Drawing:
         self.made, self.fed = 0, list[int]()
 
     def steps(self) -> list[Step]:
-        found: list[Step] = []
+        found: list[Step] = [BeginDebts()] if self.choices.chance(50) else []
         for _ in self.choices.some(MOST_STEPS, 90):
             step = self.choices.pick(WAYS)(self)
             if step is not None:
@@ -121,6 +134,9 @@ class Drawing:
     def attach_incrementally(self) -> Step:
         name, plan, given = self.new()
         return AttachIncrementally(name, plan, given, self.choices.pick([2, 3, 8]))
+
+    def begin_debts(self) -> BeginDebts:
+        return BeginDebts()
 
     def new(self) -> tuple[str, int, bool]:
         name = f"p{self.made}"
@@ -168,5 +184,5 @@ class Drawing:
 WAYS = [
     Drawing.feed, Drawing.feed, Drawing.feed, Drawing.attach, Drawing.attach, Drawing.visit, Drawing.retire,
     Drawing.hold, Drawing.attach_since, Drawing.attach_since, Drawing.attach_incrementally, Drawing.advance,
-    Drawing.release,
+    Drawing.release, Drawing.begin_debts,
 ]  # fmt: skip

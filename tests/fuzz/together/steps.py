@@ -55,4 +55,9 @@ class Release:
     hold: int
 
 
-Step = Feed | Attach | Retire | TakeHold | Advance | Release
+@dataclass(frozen=True)
+class BeginDebts:
+    """Let all arrangements have debts from now on."""
+
+
+Step = BeginDebts | Feed | Attach | Retire | TakeHold | Advance | Release

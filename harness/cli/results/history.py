@@ -19,6 +19,7 @@ from deltamark.harness.cli.options import words
 from deltamark.harness.cli.sweep_options import add_results
 from deltamark.harness.compare.trees import git
 from deltamark.harness.console.console import OUT, say, warn
+from deltamark.harness.console.formatting import counted
 from deltamark.harness.console.table import text
 from deltamark.harness.history.series import MachineRecord, commit_history, comparable, read
 from deltamark.harness.history.sources import in_branch, in_directory
@@ -78,7 +79,7 @@ def _of_repository(measured: Sequence[MachineRecord], repository: str) -> list[M
             f"no records of the repository {repository}", f"there are some of {others}", "name it: REPO=DIR"
         )
     if others:
-        say(f"{len(measured) - len(own)} records of other repositories are not shown: {others}")
+        say(f"not shown: {counted(len(measured) - len(own), 'record')} of other repositories: {others}")
     return own
 
 

@@ -85,7 +85,8 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--build", default="", metavar="COMMAND", help="command that builds a commit of REPO (default: none)")
     add("--exec", default="", metavar="PROGRAM", help="the engine of a commit of REPO: a path in it, and arguments")
     add("--workers", type=worker_counts, default=(), metavar="W,W", help="workers of base and head (default: 1)")
-    add("--variant", type=_pair, default=(), metavar="V,V", help="variants of base and head; empty: the first")
+    text = "variants of base and head; an empty one is the first, as in ,sql (default: the first)"
+    add("--variant", type=_pair, default=(), metavar="V,V", help=text)
     queries, workloads, physical = (",".join(map(str, usual)) for usual in (QUERIES, WORKLOADS, PHYSICAL))
     add("--queries", type=words, default=QUERIES, metavar="Q,Q", help=f"queries to run (default: {queries})")
     add("--workload", type=words, default=WORKLOADS, metavar="W,W", help=f"workloads to run (default: {workloads})")

@@ -53,6 +53,12 @@ def test_every_setting_refuses_an_empty_value(command):
                 parser.parse_settings(words)
 
 
+def test_an_empty_variant_of_a_side_is_the_first_one():
+    parser = Parser()
+    load("compare").options(parser)
+    assert parser.parse_settings(["VARIANT=,sql"]).variant == ("", "sql")
+
+
 @pytest.mark.parametrize(
     ("words", "bounds"),
     [

@@ -77,12 +77,13 @@ def inner_times(cell: Cell, rounds: range, chance: Random) -> list[int]:
     """Draw logical times inside rounds of a stream, and so inside its batches, whatever their size.
 
     Half of them are after the rows of all relations but one with the last rank, so that few changes are left to the end
-    of the round. A query of such a relation alone has only times at the ends of rounds.
+    of the round, and half before some of these rows. A query of a relation with the last rank alone has only times at
+    the ends of rounds.
     """
     last_rank = TIMES_PER_ROUND - 1
     ranks = sorted({relation(name).rank for name in query(cell.query).relations} - {last_rank}) or [last_rank]
     first, last = rounds.start // cell.logical, (rounds.stop - 1) // cell.logical
-    drawn = [chance.choice(ranks) if number % 2 else ranks[-1] for number in range(INNER_TIMES)]
+    drawn = [chance.choice(ranks[:-1] or ranks) if number % 2 else ranks[-1] for number in range(INNER_TIMES)]
     return sorted({chance.randint(first, last) * TIMES_PER_ROUND + rank for rank in drawn})
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 import runpy
+from random import Random
 from unittest.mock import Mock
 
 import numpy as np
@@ -15,8 +16,10 @@ from support.harness.programs import EXAMPLE, EXAMPLE_FILE, example_in_thread, f
 
 from deltamark.dataflow.batch import Batch
 from deltamark.datagen.feed import TIMES_PER_ROUND, last_time
+from deltamark.datagen.schema import relation
 from deltamark.datagen.workloads.registry import workload
 from deltamark.harness.check.input_times import InputTimes
+from deltamark.harness.check.oracle import moments, oracle_answers
 from deltamark.harness.check.run_check import open_check
 from deltamark.harness.check.verify import every_time
 from deltamark.harness.cli.main import main
@@ -24,6 +27,7 @@ from deltamark.harness.engines.registry import open_engine
 from deltamark.harness.measure import timing
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.cell_job import CellJob, answers_of, measured
+from deltamark.harness.measure.windows import inner_times
 from deltamark.harness.suites.tpch import suite
 from deltamark.queries.catalogue import query
 
@@ -50,10 +54,10 @@ def unchanged(changes, _cell, _work):
     return changes
 
 
-def problem_of(cell, dataset, moved):
-    """Run a cell, and check its changes at other times."""
+def problem_of(cell, dataset, moved, answers=None):
+    """Run a cell, and check its changes at other times. answers: DuckDB's; None: those at drawn moments."""
     work = workload(dataset, cell.workload)
-    check = open_check(cell, work, answers_of(cell, 0, work))
+    check = open_check(cell, work, answers_of(cell, 0, work) if answers is None else answers)
 
     def sink(changes):
         check.add(moved(changes, cell, work))
@@ -72,11 +76,32 @@ def test_changes_at_the_end_of_their_batch_are_wrong(chunked, name, logical, phy
     assert problem_of(cell, chunked, at_the_end_of_its_batch) != ""
 
 
-@pytest.mark.parametrize(("logical", "physical"), [(1, 1000), (10, 100)])
-def test_changes_at_the_last_input_of_their_batch_are_wrong(chunked, logical, physical):
-    cell = Cell("q01", "0.001", "window:500", logical, physical)
+def test_only_times_inside_rounds_show_changes_at_the_last_input_of_their_round(chunked):
+    """Batches of one logical time: lines leave before their orders, but the answer changes with the orders."""
+    cell = Cell("q04", "0.001", "window:500", logical=100, physical=1)
+    work = workload(chunked, cell.workload)
+    wanted = moments(cell, [1000, work.rounds], [10 * TIMES_PER_ROUND + relation("lineitem").rank])
+    right = oracle_answers(cell, work, wanted.values()).answers
+    answers = {time: right[moment] for time, moment in wanted.items()}
+    problem = problem_of(cell, chunked, at_the_last_input_of_its_batch, answers)
+    assert problem.startswith("at time 81, within rounds 1000 to 1099:\n")
+    ends = {time: answer for time, answer in answers.items() if time % TIMES_PER_ROUND == LAST_RANK}
+    assert problem_of(cell, chunked, at_the_last_input_of_its_batch, ends) == ""
+
+
+def test_changes_at_the_last_input_of_their_batch_are_wrong(chunked):
+    cell = Cell("q01", "0.001", "window:500", physical=1000)
     problem = problem_of(cell, chunked, at_the_last_input_of_its_batch)
     assert re.match(r"(at time \d+, within round|after \d+ rounds)", problem)
+
+
+@pytest.mark.parametrize("name", ["q01", "q04", "q05"])
+def test_drawn_times_are_inside_rounds(name):
+    cell, ranks = Cell(name, "1", logical=7), {relation(each).rank for each in query(name).relations}
+    for seed in range(50):
+        times = inner_times(cell, range(70, 700), Random(seed))
+        assert {time % TIMES_PER_ROUND for time in times} <= ranks - {LAST_RANK}
+        assert all(70 <= time // TIMES_PER_ROUND * 7 < 700 for time in times)
 
 
 @pytest.mark.parametrize("work", ["insert", "refresh:5", "late:500"])

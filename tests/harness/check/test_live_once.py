@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from deltamark.datagen.feed import TIMES_PER_ROUND
 from deltamark.datagen.workloads.workload import Workload, in_one_round
 from deltamark.errors import DeltamarkError
-from deltamark.harness.check.oracle import LiveRows, Oracle, oracle_answers
+from deltamark.harness.check.oracle import LiveRows, Oracle, moment_after, oracle_answers
 from deltamark.harness.measure.cell import Cell
 
 
@@ -61,7 +61,7 @@ def test_a_workload_that_inserts_a_row_twice_is_an_error_that_names_the_row(chun
     twice = Listed([([5, 6], 1), ([5], 1), ([5], -1)], chunked)
     expected = "listed:1: a row is inserted while it is live: the row at position 5 of lineitem; a row is live once: "
     with pytest.raises(DeltamarkError, match=expected):
-        oracle_answers(Cell("q06", "0.001", "listed:1"), twice, [3])
+        oracle_answers(Cell("q06", "0.001", "listed:1"), twice, [moment_after(2)])
 
 
 def test_rows_that_are_equal_in_the_columns_of_a_query_are_different_rows(chunked):

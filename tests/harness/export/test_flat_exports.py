@@ -58,8 +58,9 @@ def test_an_unknown_number_is_null():
     (row,) = table.to_pylist()
     unknown = {name for name, value in row.items() if value is None}
     assert unknown == {
-        "engine_version", "engine_digest", "engine_output", "cut_seconds", "outside_seconds", "state_rows",
-        "state_bytes", "oracle_seconds", "control_seconds", "elapsed_seconds", "limit_seconds",
+        "engine_version", "engine_digest", "engine_output", "cut_seconds", "outside_seconds",
+        "untimed_seconds", "timed_cpu_seconds", "untimed_cpu_seconds", "state_rows", "state_bytes", "oracle_seconds",
+        "control_seconds", "elapsed_seconds", "limit_seconds",
     }  # fmt: skip
 
 

@@ -55,6 +55,7 @@ def _account(program: Program, cell: Cell) -> Account:
         seen += program.request_seconds
         reported += program.request_seconds if reply.seconds is None else reply.seconds
     query.end()
+    cpu.list_processes()
     untimed_cpu += cpu.passed()
     return Account(
         workers=1, tuples=BATCHES * BATCH_ROWS, requests=BATCHES, reported=reported, seen=seen, untimed=untimed,

@@ -24,23 +24,24 @@ def descendants(process: int | None = None) -> list[psutil.Process]:
 class CpuUse:
     """The CPU time of the descendants of this process, phase by phase. every: seconds between two lists of them.
 
-    A list takes milliseconds. A process that begins and ends between two lists counts once its parent has waited for
-    it; one that nothing waits for does not: on Spark, short-lived Python workers.
+    A list takes milliseconds. A process that begins and ends between two lists counts from the next list, if its parent
+    has waited for it; one that nothing waits for does not: on Spark, short-lived Python workers.
     """
 
     def __init__(self, every: float) -> None:
         self._every = every
-        self._list()
+        self.list_processes()
         self._before = self._total()
 
     def passed(self) -> float:
         """Return the CPU seconds since the last call."""
         if time.monotonic() - self._listed > self._every:
-            self._list()
+            self.list_processes()
         before, self._before = self._before, self._total()
         return max(self._before - before, 0.0)
 
-    def _list(self) -> None:
+    def list_processes(self) -> None:
+        """List the processes. At the end of a run, `passed` then counts those that have ended since the last list."""
         self._listed = time.monotonic()
         self._seconds: dict[int, float] = {}
         self._of_ended = 0.0

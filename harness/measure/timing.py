@@ -135,6 +135,8 @@ class _Running:
     def end(self) -> None:
         """Count the work after the last timed batch."""
         if self.figures.fully_timed:
+            if self.figures.has_own_process:
+                self.cpu.list_processes()
             self._taken()
 
     def _time_several(self, window: Span, physical: int) -> None:

@@ -174,8 +174,9 @@ def _clocks(lookup: Lookup) -> Iterator[str]:
     outside the clock.
     """
     for engine in lookup.engines:
-        records = [record for record in lookup.records if record.engine == engine and record.external]
-        own = [record for record in records if record.has_numbers and len(record.outside) == len(record.seconds)]
+        with_numbers = (record for record in lookup.records if record.engine == engine and record.has_numbers)
+        records = [record for record in with_numbers if record.external]
+        own = [record for record in records if len(record.outside) == len(record.seconds)]
         name = f"{short_name(engine)} is {records[-1].external.name}" if records and records[-1].external else ""
         if own:
             share = median([1 - record.best / record.outside[record.seconds.index(record.best)] for record in own])

@@ -46,7 +46,8 @@ class Operator:
         if order:
             tree = blocks.block(
                 BTree, records=tables[0].records.address, record_words=VALUES + 3, first_word=order[0],
-                compared_words=order[1], nodes=blocks.memory.reserve(1 << 18), path=blocks.words([0] * 2 * MAX_DEPTH),
+                compared_words=order[1], are_texts=blocks.words([0] * order[1]),
+                nodes=blocks.memory.reserve(1 << 18), path=blocks.words([0] * 2 * MAX_DEPTH),
             )  # fmt: skip
             fields["order"] = tree.address
         if kind is TopBlock:

@@ -46,11 +46,11 @@ INTEGERS = {
 """The bounds of the integer types of SQL; those of 64 bits are the numbers that the engine can store."""
 
 REMEDIES = {
-    ("FLOAT", "DOUBLE", "HALFFLOAT"): f"numbers are exact: cast it to DECIMAL({MAX_DIGITS}, 2), or another scale",
-    ("TIMESTAMP", "DATETIME"): "cast it to DATE, or to BIGINT by epoch_us(...)",
-    ("DECIMAL", "HUGEINT", "UHUGEINT"): f"cast it to DECIMAL of up to {MAX_DIGITS} digits, which fit in 64 bits",
+    ("FLOAT", "DOUBLE", "HALFFLOAT"): f"numbers are exact: store it as DECIMAL({MAX_DIGITS}, 2), or of another scale",
+    ("TIMESTAMP", "DATETIME"): "store it as DATE, or as BIGINT by epoch_us(...)",
+    ("DECIMAL", "HUGEINT", "UHUGEINT"): f"store it as DECIMAL of up to {MAX_DIGITS} digits, which fit in 64 bits",
 }
-"""Remedies for types that the engine lacks, by the beginnings of their names."""
+"""Remedies for types that the engine lacks, by the beginnings of their names. A cast in a query comes too late."""
 
 COLUMNS = """
 SELECT table_name, column_name, data_type, is_nullable, numeric_precision, numeric_scale
@@ -114,7 +114,7 @@ def sql_type(where: str, name: str, precision: int | None, scale: int | None) ->
 
 def absent_type(where: str, name: str) -> DeltamarkError:
     """Return the error for a column of a type that the engine does not have."""
-    other = f"cast it to an integer, DECIMAL({MAX_DIGITS}, s), DATE, BOOLEAN or VARCHAR, or leave it out"
+    other = f"store it as an integer, DECIMAL({MAX_DIGITS}, s), DATE, BOOLEAN or VARCHAR, or leave it out"
     remedy = next((remedy for begins, remedy in REMEDIES.items() if name.upper().startswith(begins)), other)
     return DeltamarkError("a type that the engine does not have", f"{where} {name}", remedy)
 

@@ -223,7 +223,7 @@ def test_all_columns_are_read_by_a_star(example, place, capsys):
     assert example.run(["query.sql", "shops=shops.parquet"]) == 0
     assert [line.split() for line in shown(capsys)[2:4]] == [["2", "Cork"], ["3", "Bonn"]]
     (place / "query.sql").write_text("SELECT * FROM sales")
-    with pytest.raises(DeltamarkError, match=r"sales.sold_at timestamp\[us\]; cast it to DATE"):
+    with pytest.raises(DeltamarkError, match=r"sales.sold_at timestamp\[us\]; store it as DATE"):
         example.run(["query.sql", "sales=a.parquet"])
 
 

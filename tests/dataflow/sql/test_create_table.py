@@ -93,10 +93,10 @@ def test_a_check_of_dates_overrides_the_usual_bound_on_its_side(check, low, high
 
 
 REFUSED = {
-    "CREATE TABLE t (x DOUBLE)": "a type that the engine does not have: t.x DOUBLE; numbers are exact: cast it to DEC",
-    "CREATE TABLE t (x TIMESTAMP)": "a type that the engine does not have: t.x TIMESTAMP; cast it to DATE",
-    "CREATE TABLE t (x DECIMAL(19, 2))": "t.x DECIMAL(19,2); cast it to DECIMAL of up to 18 digits",
-    "CREATE TABLE t (x INTEGER[])": "t.x INTEGER[]; cast it to an integer, DECIMAL(18, s), DATE, BOOLEAN or VARCHAR",
+    "CREATE TABLE t (x DOUBLE)": "a type that the engine does not have: t.x DOUBLE; numbers are exact: store it as",
+    "CREATE TABLE t (x TIMESTAMP)": "a type that the engine does not have: t.x TIMESTAMP; store it as DATE",
+    "CREATE TABLE t (x DECIMAL(19, 2))": "t.x DECIMAL(19,2); store it as DECIMAL of up to 18 digits",
+    "CREATE TABLE t (x INTEGER[])": "t.x INTEGER[]; store it as an integer, DECIMAL(18, s), DATE, BOOLEAN or VARCHAR",
     "CREATE TABLE t (x INTEGER, y INTEGER CHECK (x < y))": "a CHECK that is not a bound: t: (x < y); write a >= 1",
     "CREATE TABLE t (x INTEGER CHECK (x IN (1, 3)))": "a CHECK that is not a bound",
     "CREATE TABLE t (x INTEGER CHECK (x < NULL))": "a CHECK that is not a bound",

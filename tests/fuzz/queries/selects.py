@@ -22,6 +22,15 @@ JOINS = {
 }
 SET_OPERATIONS = {"UNION ALL": 3, "UNION": 3, "INTERSECT": 3, "EXCEPT": 3, "INTERSECT ALL": 1, "EXCEPT ALL": 1}
 
+UNSUPPORTED = {
+    "int": (("CAST(sqrt(", ") AS BIGINT)"), ("sum(", ") OVER ()"), ("(", " ** 2)")),
+    "text": (("upper(", " || 'x')"), ("split_part(", ", 'a', 1)")),
+}
+"""The words before and after an expression of each sort that make the query a refused one."""
+
+MANY = range(9, 14)
+"""The numbers of many joins, whose order is not chosen among all orders."""
+
 Query = tuple[Part, list[Named]]
 """A query, and its columns."""
 
@@ -101,6 +110,9 @@ def _items(w: Writer, sorts: Sequence[str], scope: Scope) -> Query:
     for sort in sorts:
         name = w.fresh("x")
         item = values.leaf(w, sort, scope) if w.chance(45) else values.value(w, sort, scope, 2)
+        if sort in UNSUPPORTED and w.chance(2):
+            before, after = w.pick(UNSUPPORTED[sort])
+            item = Part(sort, (before, item, after), "unsupported")
         items.append(Part("item", (item, f" AS {name}")))
         columns.append(Named(name, sort))
     return listed(items), columns
@@ -156,6 +168,8 @@ def _correlation(w: Writer, rows: Scope, outer: Scope) -> Part:
 def source(w: Writer, nest: int) -> tuple[Part, Scope]:
     """Draw what follows FROM."""
     part, columns = _table(w, nest)
+    if w.chance(2) and any(each.sort != "double" for each in columns):
+        return _many(w, part, columns, nest)
     links: list[Part] = []
     for _ in range(w.pick([0, 0, 0, 1, 1, 2, 3])):
         kind = w.weighted(JOINS)
@@ -175,6 +189,22 @@ def source(w: Writer, nest: int) -> tuple[Part, Scope]:
             "table", (part, ", " if kind == "," else f" {kind} ", other, on), "comma join" if kind == "," else kind
         )
         columns = columns if kind in ("SEMI JOIN", "ANTI JOIN") else [*columns, *more]
+    return part, Scope(tuple(columns), max(nest, 0), links=tuple(links))
+
+
+def _many(w: Writer, part: Part, columns: list[Named], nest: int) -> tuple[Part, Scope]:
+    """Join rows with different values of many tables, or of one common table expression."""
+    links, own = [], [each for each in columns if each.sort != "double"]
+    for _ in range(w.pick(MANY)):
+        one = w.pick(own)
+        same = [(name, each) for name, named in (*w.tables, *w.ctes) for each in named if each.sort == one.sort]
+        if not same:
+            continue
+        (name, other), alias = w.pick(same), w.fresh("m")
+        other_table = Part("table", (f"(SELECT DISTINCT {other.text} AS y FROM {name}) AS {alias}",))
+        part = Part("table", (part, ", ", other_table), "many joins")
+        links.append(Part("truth", (one.text, f" = {alias}.y")))
+        columns = [*columns, Named(f"{alias}.y", one.sort)]
     return part, Scope(tuple(columns), max(nest, 0), links=tuple(links))
 
 

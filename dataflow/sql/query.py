@@ -23,6 +23,8 @@ def sql(text: str, relations: Mapping[str, Collection]) -> Collection:
     """
     if not relations:
         raise DeltamarkError("no relations for a query of SQL", relations, "give {name: collection}")
+    for readable in (text, *relations, *(name for each in relations.values() for name in each.schema.names)):
+        _refuse_unreadable(readable)
     try:
         plan, columns = planned(text, {name: each.schema for name, each in relations.items()})
         rows = Lowering(relations).rows(plan)
@@ -35,3 +37,14 @@ def sql(text: str, relations: Mapping[str, Collection]) -> Collection:
         raise located(error, text) from error
     except RecursionError as error:
         raise DeltamarkError("not supported in SQL", "a query nested so deeply", "write a flatter query") from error
+
+
+def _refuse_unreadable(text: object) -> None:
+    """Raise an error for a text or a name that is no string, or that has no form in UTF-8."""
+    if not isinstance(text, str):
+        raise DeltamarkError("not a text of SQL", f"a value of type {type(text).__name__}", "give a string")
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        character = ascii(text[error.start])
+        raise DeltamarkError("a character that is no text in UTF-8", character, "leave it out") from error

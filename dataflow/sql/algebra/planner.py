@@ -40,6 +40,9 @@ CONFIG: dict[str, str | bool | int | float | list[str]] = {
 }
 """Only the relations are tables: no files, and no variables of Python."""
 
+TOO_DEEP = "Max expression depth limit"
+"""How the error begins for more levels than DuckDB reads."""
+
 ROWID = re.compile(r"\browid\b", re.IGNORECASE)
 
 MAX_JSON_LEVELS = 10_000
@@ -152,8 +155,8 @@ def _parsed(serialized: str) -> Any:
     sys.setrecursionlimit(max(limit, MAX_JSON_LEVELS))
     try:
         return json.loads(serialized)
-    except json.JSONDecodeError as error:  # nan and inf are no JSON
-        raise unsupported("a constant that is not a finite number") from error
+    except json.JSONDecodeError as error:  # DuckDB writes their values as they are
+        raise unsupported("a constant that is NaN, or of type BIGNUM or BIT") from error
     except RecursionError as error:
         construct, remedy = "an AND or an OR of so many conditions", "write IN, or a join with a table of values"
         raise unsupported(construct, None, remedy, r"\bwhere\b|\bon\b") from error
@@ -177,6 +180,8 @@ def _refuse_other_statements(connection: duckdb.DuckDBPyConnection, text: str) -
 def _refused(message: str, place: int | None = None, candidates: str | None = None) -> SqlError:
     """Return the error for a text that DuckDB refuses, whose first line says why."""
     first = message.partition("\n")[0].strip()
+    if first.startswith(TOO_DEEP):
+        return unsupported("more than 1000 levels of expressions, or of queries", place, "write a flatter query")
     return SqlError("not a query", first, f"did you mean {candidates}" if candidates else "correct the text", place)
 
 

@@ -68,6 +68,11 @@ REFUSED = {
     "select a from text": "unknown relation: text (line 1, column 15); there are t, u",
     "select * from '/etc/passwd'": "unknown relation: /etc/passwd (line 1, column 15)",
     "select unnest([1, 2])": "UNNEST, or a correlated LIMIT above 1 (line 1, column 8)",
+    "select 'nan'::double from t": "a constant that is NaN, or of type BIGNUM or BIT",
+    "select 1::bignum from t": "a constant that is NaN, or of type BIGNUM or BIT",
+    "select a from t where s = '\ud800'": "a character that is no text in UTF-8: '\\ud800'",
+    f"select {'(' * 900}a{' + 1)' * 900} from t": "more than 1000 levels of expressions, or of queries",
+    f"select {' + '.join(['a'] * 400)} from t": "a query nested so deeply",
 }
 
 
@@ -108,10 +113,16 @@ def test_names_that_differ_in_letters_beyond_ascii_are_different_ones():
     assert sql("select ä from t", {"t": source("t", columns, rows=9)}).schema.names == ("ä",)
 
 
-def test_a_query_that_is_nested_too_deeply_is_refused():
-    text = "select " + "(" * 900 + "a" + " + 1)" * 900 + " from t"
-    with pytest.raises(DeltamarkError, match=r"line|deeply|depth"):
+@pytest.mark.parametrize("text", [None, b"select a from t", 5])
+def test_a_text_is_a_string(text):
+    with pytest.raises(DeltamarkError, match="not a text of SQL: a value of type"):
         sql(text, RELATIONS)
+
+
+@pytest.mark.parametrize("names", [{"t\ud800": A}, {"t": {"a\ud800": integer(0, 9)}}])
+def test_names_that_no_text_can_have_are_refused(names):
+    with pytest.raises(DeltamarkError, match="a character that is no text in UTF-8"):
+        sql("select 1", {name: source("t", columns, rows=9) for name, columns in names.items()})
 
 
 def test_repeated_names_get_a_number():

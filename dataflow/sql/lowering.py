@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.plan.terms import number
@@ -19,7 +18,7 @@ from deltamark.dataflow.sql.rows.groups import aggregated, extreme
 from deltamark.dataflow.sql.rows.join_graph import JoinGraph
 from deltamark.dataflow.sql.rows.join_order import joined
 from deltamark.dataflow.sql.rows.left_join_sums import aggregated_without_join
-from deltamark.dataflow.sql.rows.outer import outer
+from deltamark.dataflow.sql.rows.outer import outer, refuse_several_partners
 from deltamark.dataflow.sql.rows.rows import Rows, scanned, stored_term
 from deltamark.dataflow.sql.rows.unions import aligned, union
 from deltamark.dataflow.sql.scalars.choices import first_known
@@ -67,6 +66,8 @@ class Lowering:
                 rows = _limited(self.rows(rel.rows), rel)
             case algebra.Constants():
                 rows = self._constants(rel)
+            case algebra.Refused():
+                raise rel.error
             case algebra.Shared():
                 rows = _without_unread_columns(self.rows(rel.rows))
         return rows
@@ -97,9 +98,7 @@ class Lowering:
         left, right = self.rows(rel.left), self.rows(rel.right)
         if rel.kind == "MARK":
             return marked(left, right, rel.conditions)
-        if rel.kind == "SINGLE" and not _has_one_partner(rel, right):
-            remedy = "aggregate it, by min(...) for one"
-            raise unsupported("a scalar subquery that may return several rows", None, remedy, r"\(\s*select\b")
+        refuse_several_partners(rel, right)
         keeps_left, keeps_right = rel.kind != "RIGHT", rel.kind in ("RIGHT", "FULL")
         return outer(left, right, rel.conditions, keeps_left=keeps_left, keeps_right=keeps_right)
 
@@ -151,18 +150,6 @@ def _only_row(rows: Rows, calls: Sequence[AggregateCall]) -> Rows:
         first_known(cell, Value(number(0))) if not call.args else cell for cell, call in zip(cells, calls, strict=True)
     )
     return found.with_cells(counts)
-
-
-def _has_one_partner(rel: algebra.Join, right: Rows) -> bool:
-    """Return whether the conditions of a join leave at most one right row."""
-    wide = algebra.width(rel.left)
-    equal = [arg for each in rel.conditions if each.op in ("=", "not distinct") for arg in each.args]
-    places = (cast("int", each.value) - wide for each in equal if each.op == "column")
-    keys = frozenset(each for each in places if each >= 0)
-    if algebra.is_unique(rel.right, keys):
-        return True
-    rows, names = right.as_columns([right.cells[each] for each in keys], "key")
-    return is_unique(rows.collection.node, names)
 
 
 def _distinct(rows: Rows) -> Rows:

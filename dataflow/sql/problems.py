@@ -1,42 +1,56 @@
-"""Errors about a text of SQL, which name the construct and where it stands."""
+"""Errors about a text of SQL, which name each construct and where it stands."""
 
 from __future__ import annotations
 
-import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from deltamark.errors import DeltamarkError
 
-UNKNOWN_PLACE = 2**64 - 1
-"""DuckDB's offset of an expression that it made itself."""
+if TYPE_CHECKING:
+    from deltamark.dataflow.sql.algebra.operations import Expression
+    from deltamark.dataflow.sql.fragments import Fragment
+    from deltamark.dataflow.sql.written import Place
 
+UNSUPPORTED = "not supported in SQL"
 LISTED = "docs/sql.md lists what is"
 
 
 class SqlError(DeltamarkError):
-    """An error about a construct of a text, for which `located` finds the line and the column.
+    """An error about a construct of a text. expression: the expression of the plan that is refused, if it is one."""
 
-    place: the offset in bytes, if it is known; otherwise the construct stands where `pattern` first matches.
-    """
-
-    def __init__(self, cause: str, actual: str, remedy: str, place: int | None = None, pattern: str = "") -> None:
+    def __init__(
+        self, cause: str, actual: str, remedy: str, place: Place | None = None, expression: Expression | None = None
+    ) -> None:
         super().__init__(cause, actual, remedy)
-        self.place, self.pattern = place, pattern
+        self.place, self.expression = place, expression
+
+    @property
+    def located(self) -> list[tuple[int, DeltamarkError]]:
+        """An error for each place at which the construct stands, with its offset; one at 0 if no place is known."""
+        fragments: Iterable[Fragment | None] = (self.place.fragments if self.place else ()) or (None,)
+        return [(each.place, self._at(f" ({each.where})")) if each else (0, self._at("")) for each in fragments]
+
+    def _at(self, where: str) -> DeltamarkError:
+        return DeltamarkError(self.cause, f"{self.actual}{where}", self.remedy)
 
 
-def unsupported(construct: str, place: int | None = None, remedy: str = LISTED, pattern: str = "") -> SqlError:
+class SeveralSqlError(DeltamarkError):
+    """Several errors about a text, each in a line of its own."""
+
+    def __str__(self) -> str:
+        return f"{self.cause}:\n{self.actual}"
+
+
+def unsupported(construct: str, place: Place | None = None, remedy: str = LISTED) -> SqlError:
     """Return the error for a construct that is not supported."""
-    return SqlError("not supported in SQL", construct, remedy, place, pattern)
+    return SqlError(UNSUPPORTED, construct, remedy, place)
 
 
-def located(error: SqlError, text: str) -> DeltamarkError:
-    """Return the error with the line and the column of its place."""
-    place = error.place
-    if place is None and error.pattern and (found := re.search(error.pattern, text, re.IGNORECASE)):
-        place = len(text[: found.start()].encode())
-    where = "" if place is None else f" ({line_and_column(text, place)})"
-    return DeltamarkError(error.cause, f"{error.actual}{where}", error.remedy)
-
-
-def line_and_column(text: str, place: int) -> str:
-    before = text.encode()[:place].decode(errors="ignore")
-    return f"line {before.count(chr(10)) + 1}, column {len(before) - before.rfind(chr(10))}"
+def together(errors: Iterable[SqlError]) -> DeltamarkError:
+    """Return one error for all, in the order of their places, without repeated ones."""
+    located = {str(error): (offset, error) for each in errors for offset, error in each.located}
+    ordered = [error for _, error in sorted(located.values(), key=lambda each: each[0])]
+    if len(ordered) == 1:
+        return ordered[0]
+    return SeveralSqlError(f"{len(ordered)} problems in a text of SQL", "\n".join(map(str, ordered)), "correct each")

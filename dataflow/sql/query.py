@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.sql.algebra.planner import planned
 from deltamark.dataflow.sql.lowering import Lowering
-from deltamark.dataflow.sql.problems import SqlError, located
+from deltamark.dataflow.sql.problems import SqlError, together
 from deltamark.dataflow.sql.scalars.literals import DOUBLES
 from deltamark.dataflow.sql.scalars.values import as_double
+from deltamark.dataflow.sql.written import Written
 from deltamark.errors import DeltamarkError
 
 
@@ -26,7 +27,7 @@ def sql(text: str, relations: Mapping[str, Collection]) -> Collection:
     for readable in (text, *relations, *(name for each in relations.values() for name in each.schema.names)):
         _refuse_unreadable(readable)
     try:
-        plan, columns = planned(text, {name: each.schema for name, each in relations.items()})
+        plan, columns = planned(Written(text, relations), {name: each.schema for name, each in relations.items()})
         rows = Lowering(relations).rows(plan)
         cells = [
             as_double(cell) if type_ in DOUBLES else cell
@@ -34,7 +35,7 @@ def sql(text: str, relations: Mapping[str, Collection]) -> Collection:
         ]
         return rows.with_cells(cells).stored(list(columns)).collection
     except SqlError as error:
-        raise located(error, text) from error
+        raise together([error]) from error
     except RecursionError as error:
         raise DeltamarkError("not supported in SQL", "a query nested so deeply", "write a flatter query") from error
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from deltamark.dataflow.sql.algebra import operations as algebra
-from deltamark.dataflow.sql.algebra.operations import Expression, SqlType
-from deltamark.dataflow.sql.problems import UNKNOWN_PLACE, unsupported
-
-Json = Mapping[str, Any]
+from deltamark.dataflow.sql.algebra.operations import UNKNOWN, AggregateCall, Expression, SqlType
+from deltamark.dataflow.sql.fragments import Json
+from deltamark.dataflow.sql.problems import SqlError, unsupported
+from deltamark.dataflow.sql.written import SEVERAL_ROWS, Place, Written
 
 COMPARISONS = {
     "COMPARE_EQUAL": "=", "COMPARE_NOTEQUAL": "<>", "COMPARE_LESSTHAN": "<", "COMPARE_LESSTHANOREQUALTO": "<=",
@@ -23,86 +23,138 @@ OPERATORS = {
 }  # fmt: skip
 BOOLEAN = SqlType("BOOLEAN")
 
-
-def expression(node: Json) -> Expression:
-    """Read an expression."""
-    place = place_of(node)
-    match node["expression_class"]:
-        case "BOUND_REF":
-            return Expression("column", sql_type(node["return_type"]), value=node["index"], place=place)
-        case "BOUND_CONSTANT":
-            return _constant(node["value"], place)
-        case "BOUND_CASE":
-            checks = [expression(check[each]) for check in node["case_checks"] for each in ("when_expr", "then_expr")]
-            args = (*checks, expression(node["else_expr"]))
-            return Expression("case", sql_type(node["return_type"]), args, place=place)
-        case "BOUND_FUNCTION" | "BOUND_OPERATOR" | "BOUND_CONJUNCTION" | "BOUND_COMPARISON":
-            return _operation(node, place)
-        case "BOUND_CAST":
-            return Expression("cast", sql_type(node["return_type"]), (expression(node["child"]),), place=place)
-        case "BOUND_WINDOW":
-            raise unsupported("a window function", place)
-    name = node["expression_class"].removeprefix("BOUND_").lower()
-    raise unsupported(f"an expression of kind {name}", place)
+MADE_AGGREGATES = {
+    "combine_aggr": ("GROUPING SETS, ROLLUP or CUBE",),
+    "first": (SEVERAL_ROWS, "DISTINCT ON"),
+    "arg_max": ("the aggregate mode",),
+    "arg_min_nulls_last": ("a window function", "a correlated LIMIT above 1"),
+    "arg_max_nulls_last": ("a window function", "a correlated LIMIT above 1"),
+}
+"""Aggregates that DuckDB makes of other constructs."""
 
 
-def _operation(node: Json, place: int | None) -> Expression:
-    name = node["qname"]["path"][-1] if node.get("qname") else node["type"].lower()
-    op = OPERATORS.get(node["type"], name)
-    if op == "cast" and (node.get("function_data") or {}).get("try_cast"):
-        op = "TRY_CAST"
-    type_ = sql_type(node["return_type"]) if "return_type" in node else BOOLEAN
-    args = tuple(map(expression, node["children"]))
-    if op == "__between":
-        return _between(args, node["function_data"], place)
-    return Expression(op, type_, args, place=place)
+class ExpressionReader:
+    """Reads the expressions of one plan. written: the text that it is the plan of."""
+
+    def __init__(self, written: Written) -> None:
+        self._written = written
+
+    def expression(self, node: Json, around: Place | None = None) -> Expression:
+        """Read an expression. One that is not supported becomes the operation `refused`, so that reading goes on.
+
+        around: the place of the expression of which it is a part.
+        """
+        place = self._written.expression(node, around)
+        try:
+            return self._read(node, place)
+        except SqlError as error:
+            return Expression("refused", UNKNOWN, value=error, place=place)
+
+    def join_condition(self, node: Json, wide: int) -> Expression:
+        """Read a comparison of both sides of a join, or a condition on the columns of both. wide: the left columns."""
+        if "comparison" not in node or node.get("right") is None:
+            return self.expression(node.get("left") or node["expression"])
+        left, right = self._all([node["left"], node["right"]])
+        place = self._written.expression({"type": node["comparison"], "sides": [node["left"], node["right"]]})
+        right = right.with_columns(lambda key: algebra.column(wide + cast("int", key)))
+        return Expression(COMPARISONS[node["comparison"]], BOOLEAN, (left, right), place=place)
+
+    def call(self, node: Json, tables: Callable[[], frozenset[str]]) -> AggregateCall:
+        """Read a call of an aggregate. tables: returns those of the rows that it reads."""
+        args = self._all(node["children"])
+        condition = self.expression(node["filter"]) if node.get("filter") else None
+        place = self._written.expression(node)
+        name, type_ = node["qname"]["path"][-1], self.type_of(node["return_type"])
+
+        def construct() -> tuple[str, Place]:
+            if place.exact or name not in MADE_AGGREGATES:
+                return f"the aggregate {place.exact.name if place.exact else name}", place
+            return self._written.construct(MADE_AGGREGATES[name], tables)
+
+        return AggregateCall(name, args, type_, node["aggregate_type"] == "DISTINCT", condition, place, construct)
+
+    def _all(self, nodes: Sequence[Json], around: Place | None = None) -> tuple[Expression, ...]:
+        return tuple(self.expression(each, around) for each in nodes)
+
+    def _read(self, node: Json, place: Place) -> Expression:
+        match node["expression_class"]:
+            case "BOUND_REF":
+                return Expression("column", self.type_of(node["return_type"]), value=node["index"])
+            case "BOUND_CONSTANT":
+                return self._constant(node["value"], place)
+            case "BOUND_CASE":
+                checks = [check[each] for check in node["case_checks"] for each in ("when_expr", "then_expr")]
+                args = self._all([*checks, node["else_expr"]], place)
+                return Expression("case", self.type_of(node["return_type"]), args, place=place)
+            case "BOUND_FUNCTION" | "BOUND_OPERATOR" | "BOUND_CONJUNCTION" | "BOUND_COMPARISON":
+                return self._operation(node, place)
+            case "BOUND_CAST":
+                args = self._all([node["child"]], place)
+                return Expression("cast", self.type_of(node["return_type"]), args, place=place)
+        name = node["expression_class"].removeprefix("BOUND_").lower()
+        raise unsupported(f"an expression of kind {name}", place)
+
+    def _operation(self, node: Json, place: Place) -> Expression:
+        name = node["qname"]["path"][-1] if node.get("qname") else node["type"].lower()
+        op = OPERATORS.get(node["type"], name)
+        if op == "cast" and (node.get("function_data") or {}).get("try_cast"):
+            op = "TRY_CAST"
+        type_ = self.type_of(node["return_type"]) if "return_type" in node else BOOLEAN
+        args = self._all(node["children"], place)
+        if op == "__between":
+            return _between(args, node["function_data"], place)
+        return Expression(op, type_, args, place=place)
+
+    def _constant(self, value: Json, place: Place | None = None) -> Expression:
+        known = None if value["is_null"] else _value(value["value"])
+        return Expression("constant", self.type_of(value["type"]), value=known, place=place)
+
+    def type_of(self, type_: Json) -> SqlType:
+        info = type_.get("type_info") or {}
+        if info.get("collation"):
+            raise unsupported(*self._written.construct(["COLLATE"]))
+        return SqlType(type_["id"], info.get("scale", 0))
+
+    def table_filters(self, filters: Json) -> Iterator[Expression]:
+        """Read the conditions of a scan."""
+        for each in filters.get("filters", []):
+            yield from self._table_filter(each["value"], [each["key"]])
+        for each in filters.get("multi_column_filters", []):
+            yield from self._table_filter(each, each["column_indexes"])
+
+    def _table_filter(self, each: Json, at: Sequence[int]) -> Iterator[Expression]:
+        """Read a condition of a scan on columns at some positions. Filters that only save reading are left out."""
+        of = algebra.column(at[0])
+        match each["filter_type"]:
+            case "LEGACY_CONSTANT_COMPARISON":
+                constant = self._constant(each["constant"])
+                yield Expression(COMPARISONS[each["comparison_type"]], BOOLEAN, (of, constant))
+            case "LEGACY_IS_NULL":
+                yield Expression("is null", BOOLEAN, (of,))
+            case "LEGACY_IS_NOT_NULL":
+                yield Expression("is not null", BOOLEAN, (of,))
+            case "LEGACY_IN_FILTER":
+                yield Expression("in", BOOLEAN, (of, *map(self._constant, each["values"])))
+            case "LEGACY_CONJUNCTION_AND":
+                children = [part for child in _children(each) for part in self._table_filter(child, at)]
+                yield from _with_prefix(children)
+            case "LEGACY_CONJUNCTION_OR":
+                choices = [list(self._table_filter(child, at)) for child in _children(each)]
+                yield Expression("or", BOOLEAN, tuple(map(_all_of, choices)))
+            case "EXPRESSION_FILTER":
+                yield self.expression(each["expr"]).with_columns(lambda key: algebra.column(at[cast("int", key)]))
+            case "LEGACY_OPTIONAL_FILTER" | "LEGACY_DYNAMIC_FILTER":
+                return
+            case other:
+                yield Expression("refused", BOOLEAN, value=unsupported(f"a filter of kind {other}"))
 
 
-def _between(args: Sequence[Expression], ends: Json, place: int | None) -> Expression:
+def _between(args: Sequence[Expression], ends: Json, place: Place) -> Expression:
     """Return the two comparisons that DuckDB has merged, of which each may be strict."""
     value, low, high = args
     above = Expression(">=" if ends["lower_inclusive"] else ">", BOOLEAN, (value, low), place=place)
     below = Expression("<=" if ends["upper_inclusive"] else "<", BOOLEAN, (value, high), place=place)
     return Expression("and", BOOLEAN, (above, below), place=place)
-
-
-def _constant(value: Json, place: int | None = None) -> Expression:
-    type_ = sql_type(value["type"])
-    return Expression("constant", type_, value=None if value["is_null"] else _value(value["value"]), place=place)
-
-
-def table_filters(filters: Json) -> Iterator[Expression]:
-    for each in filters.get("filters", []):
-        yield from _table_filter(each["value"], [each["key"]])
-    for each in filters.get("multi_column_filters", []):
-        yield from _table_filter(each, each["column_indexes"])
-
-
-def _table_filter(each: Json, at: Sequence[int]) -> Iterator[Expression]:
-    """Read a condition of a scan on columns at some positions. Filters that only save reading are left out."""
-    of = algebra.column(at[0])
-    match each["filter_type"]:
-        case "LEGACY_CONSTANT_COMPARISON":
-            constant = _constant(each["constant"])
-            yield Expression(COMPARISONS[each["comparison_type"]], BOOLEAN, (of, constant))
-        case "LEGACY_IS_NULL":
-            yield Expression("is null", BOOLEAN, (of,))
-        case "LEGACY_IS_NOT_NULL":
-            yield Expression("is not null", BOOLEAN, (of,))
-        case "LEGACY_IN_FILTER":
-            yield Expression("in", BOOLEAN, (of, *map(_constant, each["values"])))
-        case "LEGACY_CONJUNCTION_AND":
-            children = [part for child in _children(each) for part in _table_filter(child, at)]
-            yield from _with_prefix(children)
-        case "LEGACY_CONJUNCTION_OR":
-            choices = [list(_table_filter(child, at)) for child in _children(each)]
-            yield Expression("or", BOOLEAN, tuple(map(_all_of, choices)))
-        case "EXPRESSION_FILTER":
-            yield expression(each["expr"]).with_columns(lambda key: algebra.column(at[cast("int", key)]))
-        case "LEGACY_OPTIONAL_FILTER" | "LEGACY_DYNAMIC_FILTER":
-            return
-        case other:
-            raise unsupported(f"a filter of kind {other}")
 
 
 def _children(of: Json) -> Iterator[Json]:
@@ -141,15 +193,3 @@ def _value(value: Any) -> Any:
     if isinstance(value, Mapping) and value.keys() == {"upper", "lower"}:
         return (value["upper"] << 64) + value["lower"]
     return value
-
-
-def sql_type(type_: Json) -> SqlType:
-    info = type_.get("type_info") or {}
-    if info.get("collation"):
-        raise unsupported("COLLATE", pattern=r"\bcollate\b")
-    return SqlType(type_["id"], info.get("scale", 0))
-
-
-def place_of(node: Json) -> int | None:
-    place = node.get("query_location", UNKNOWN_PLACE)
-    return None if place == UNKNOWN_PLACE else int(place)

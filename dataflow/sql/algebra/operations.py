@@ -6,11 +6,15 @@ DuckDB's planner binds a text and returns these operations; `lowering` turns the
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
-from typing import Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 
 from deltamark.dataflow.plan.memo import kept, kept_by_argument
+
+if TYPE_CHECKING:
+    from deltamark.dataflow.sql.problems import SqlError
+    from deltamark.dataflow.sql.written import Place
 
 JoinKind = Literal["INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI", "MARK", "SINGLE"]
 
@@ -29,15 +33,26 @@ class SqlType(NamedTuple):
 class Expression:
     """An operation on expressions.
 
-    op: `column`, `constant`, `case`, `cast`, `in`, `and`, `or`, `not`, `is null`, `coalesce`, a comparison, or the name
-    of a function; value: the number of a column, or a constant; place: where it stands in the text, if that is known.
+    op: `column`, `constant`, `case`, `cast`, `in`, `and`, `or`, `not`, `is null`, `coalesce`, a comparison, the name
+    of a function, or `refused`; value: the number of a column, a constant, or the error of a refused expression; place:
+    where it stands in the text, if that may be known.
     """
 
     op: str
     type: SqlType
     args: tuple[Expression, ...] = ()
     value: object = None
-    place: int | None = None
+    place: Place | None = field(default=None, compare=False)
+
+    @property
+    def name(self) -> str:
+        """The function or operator as the text has it."""
+        return self.place.exact.name if self.place and self.place.exact else self.op
+
+    @property
+    def operation(self) -> str:
+        """The name, and what it is the name of."""
+        return self.place.exact.operation if self.place and self.place.exact else f"the function {self.op}"
 
     def columns(self) -> tuple[ColumnKey, ...]:
         """Return the columns that are read, each once."""
@@ -91,7 +106,14 @@ class AggregateCall:
     type: SqlType
     distinct: bool = False
     condition: Expression | None = None
-    place: int | None = None
+    place: Place | None = field(default=None, compare=False)
+    construct: Callable[[], tuple[str, Place | None]] | None = field(default=None, compare=False)
+    """Returns the construct of the text from which DuckDB made the call, in words, and where it stands."""
+
+    @property
+    def name(self) -> str:
+        """The function as the text has it."""
+        return self.place.exact.name if self.place and self.place.exact else self.function
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,6 +153,7 @@ class Join:
     right: Relational
     conditions: tuple[Expression, ...]
     knows_null: bool = False
+    place: Place | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -204,8 +227,18 @@ class Shared:
     rows: Relational
 
 
+@dataclass(frozen=True, eq=False)
+class Refused:
+    """An operation that is not supported: columns of rows, and then others of which nothing is known."""
+
+    rows: Relational
+    added: int
+    error: SqlError
+
+
 Relational: TypeAlias = (
     Scan | Filter | Project | Join | Aggregate | Extreme | Distinct | SetOperation | Limit | Constants | Shared
+    | Refused
 )  # fmt: skip
 
 
@@ -231,6 +264,8 @@ def width(rel: Relational) -> int:
             return width(rel.parts[0])
         case Constants():
             return len(rel.types)
+        case Refused():
+            return width(rel.rows) + rel.added
 
 
 @kept_by_argument
@@ -250,6 +285,8 @@ def is_unique(rel: Relational, columns: frozenset[int]) -> bool:
             return rel.count == 1 or is_unique(rel.rows, columns)
         case Constants():
             return len(rel.rows) <= 1
+        case Refused():
+            return True  # its own error is enough
         case Join(kind="SEMI" | "ANTI" | "MARK"):
             return is_unique(rel.left, columns)
         case Join(kind="INNER" | "LEFT" | "SINGLE"):

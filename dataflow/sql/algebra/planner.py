@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from deltamark.dataflow.sql.algebra.operations import Relational
 from deltamark.dataflow.sql.algebra.reader import read_plan, reads_any_column
+from deltamark.dataflow.sql.fragments import parsed
 from deltamark.dataflow.sql.problems import SqlError, unsupported
 from deltamark.dataflow.sql.scalars.literals import DOUBLES
+from deltamark.dataflow.sql.written import Place, Written
 from deltamark.dataflow.types import Schema, Type
 from deltamark.errors import DeltamarkError, unknown
 
@@ -40,38 +41,39 @@ CONFIG: dict[str, str | bool | int | float | list[str]] = {
 }
 """Only the relations are tables: no files, and no variables of Python."""
 
+OTHER_SELECT = re.compile(r"\s*(describe|desc|show|summarize)\b", re.IGNORECASE)
+"""The beginnings of other statements that DuckDB counts as SELECT."""
+
 TOO_DEEP = "Max expression depth limit"
 """How the error begins for more levels than DuckDB reads."""
 
 ROWID = re.compile(r"\browid\b", re.IGNORECASE)
 
-MAX_JSON_LEVELS = 10_000
-"""The levels of nested JSON that are parsed, which take at most 4 of the 8 MB of a stack."""
-
 DECIMAL_DIGITS = 18
 """The most digits of a DECIMAL that DuckDB keeps in 64 bits."""
 
 
-def planned(text: str, schemas: Mapping[str, Schema]) -> tuple[Relational, Mapping[str, str]]:
+def planned(written: Written, schemas: Mapping[str, Schema]) -> tuple[Relational, Mapping[str, str]]:
     """Return the plan of a query, and the names of its columns with their types in DuckDB."""
     import duckdb  # noqa: PLC0415 (it takes a while to load)
 
+    text = written.text
     _refuse_names(schemas)
     with duckdb.connect(config=CONFIG) as connection:
         _disable(connection, DISABLED)
         for name, schema in schemas.items():
             connection.execute(f"CREATE TABLE {quoted(name)} ({', '.join(_columns(schema))})")
-        _refuse_other_statements(connection, text)
-        plan = _serialized(connection, text, schemas)
+        _refuse_other_statements(connection, written)
+        plan = _serialized(connection, written, schemas)
         if ROWID.search(text) and reads_any_column(plan):
-            raise unsupported("the column rowid", pattern=ROWID.pattern)
+            raise unsupported("the column rowid", written.words(ROWID.pattern))
         try:
             relation = connection.sql(text)
         except duckdb.Error as error:
             raise _refused(str(error)) from error
         columns_of = {name: schema.names for name, schema in schemas.items()}
         types = list(map(str, relation.types))
-        return read_plan(plan, columns_of), dict(zip(_distinct(relation.columns, types), types, strict=True))
+        return read_plan(plan, columns_of, written), dict(zip(_distinct(relation.columns, types), types, strict=True))
 
 
 def _refuse_names(schemas: Mapping[str, Schema]) -> None:
@@ -119,16 +121,17 @@ def _columns(schema: Schema) -> list[str]:
     ]
 
 
-def _serialized(connection: duckdb.DuckDBPyConnection, text: str, relations: Iterable[str]) -> Mapping[str, Any]:
+def _serialized(connection: duckdb.DuckDBPyConnection, written: Written, relations: Iterable[str]) -> Mapping[str, Any]:
+    text = written.text
     serialized = _plan(connection, text, OPTIMIZED)
     if COMBINED in serialized:
         _disable(connection, [*DISABLED, REUSE])
         serialized = _plan(connection, text, OPTIMIZED)
-    answer = _parsed(serialized)
+    answer = _parsed(serialized, written)
     if answer["error"] and answer["error_message"].startswith(UNSERIALIZED):
-        answer = _parsed(_plan(connection, text, "false"))
+        answer = _parsed(_plan(connection, text, "false"), written)
     if answer["error"]:
-        place = int(answer["position"]) if "position" in answer else None
+        place = written.at(int(answer["position"])) if "position" in answer else None
         if answer.get("type") == "Table":
             missing = unknown("relation", answer["name"], relations)
             raise SqlError(missing.cause, str(missing.actual), missing.remedy, place)
@@ -149,35 +152,35 @@ def _plan(connection: duckdb.DuckDBPyConnection, text: str, optimize: str) -> st
     return str(row[0])
 
 
-def _parsed(serialized: str) -> Any:
-    """Parse JSON that may be nested deeply: DuckDB writes an OR of n conditions on a scan with 2 n levels."""
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, MAX_JSON_LEVELS))
+def _parsed(serialized: str, written: Written) -> Any:
     try:
-        return json.loads(serialized)
+        return parsed(serialized)
     except json.JSONDecodeError as error:  # DuckDB writes their values as they are
         raise unsupported("a constant that is NaN, or of type BIGNUM or BIT") from error
     except RecursionError as error:
         construct, remedy = "an AND or an OR of so many conditions", "write IN, or a join with a table of values"
-        raise unsupported(construct, None, remedy, r"\bwhere\b|\bon\b") from error
-    finally:
-        sys.setrecursionlimit(limit)
+        raise unsupported(construct, written.longest_condition(), remedy) from error
 
 
-def _refuse_other_statements(connection: duckdb.DuckDBPyConnection, text: str) -> None:
-    """Raise an error unless a text that can be parsed is one SELECT statement."""
+def _refuse_other_statements(connection: duckdb.DuckDBPyConnection, written: Written) -> None:
+    """Raise an error unless a text that can be parsed is one SELECT statement without parameters."""
     import duckdb  # noqa: PLC0415 (it takes a while to load)
 
     try:
-        kinds = [each.type.name for each in connection.extract_statements(text)]
+        statements = connection.extract_statements(written.text)
     except duckdb.Error:
         return  # planning names the place
+    kinds = [each.type.name for each in statements]
+    if kinds == ["SELECT"] and (other := OTHER_SELECT.match(written.code)):
+        kinds = [other[1].upper()]
     if kinds != ["SELECT"]:
         names = ", ".join(kinds) if kinds else "no statement"
         raise DeltamarkError("not one SELECT statement of SQL", names, "write one SELECT, with WITH for its parts")
+    if statements[0].named_parameters:
+        raise unsupported(*written.construct(["a parameter"]), remedy="write its value into the text")
 
 
-def _refused(message: str, place: int | None = None, candidates: str | None = None) -> SqlError:
+def _refused(message: str, place: Place | None = None, candidates: str | None = None) -> SqlError:
     """Return the error for a text that DuckDB refuses, whose first line says why."""
     first = message.partition("\n")[0].strip()
     if first.startswith(TOO_DEEP):

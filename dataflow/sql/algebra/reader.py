@@ -2,30 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import cast
 
 from deltamark.dataflow.sql.algebra import operations as algebra
-from deltamark.dataflow.sql.algebra.expression_reader import (
-    BOOLEAN,
-    COMPARISONS,
-    Json,
-    expression,
-    place_of,
-    sql_type,
-    table_filters,
-)
-from deltamark.dataflow.sql.algebra.operations import (
-    ALL_ROWS,
-    AggregateCall,
-    Expression,
-    JoinKind,
-    Order,
-    Relational,
-)
+from deltamark.dataflow.sql.algebra.expression_reader import BOOLEAN, ExpressionReader
+from deltamark.dataflow.sql.algebra.operations import ALL_ROWS, Expression, JoinKind, Order, Relational, SqlType
+from deltamark.dataflow.sql.fragments import Json, objects
 from deltamark.dataflow.sql.problems import unsupported
+from deltamark.dataflow.sql.written import SEVERAL_ROWS, Written
 
 ANY_COLUMN = 2**64 - 1
 """DuckDB's number of the column rowid, which it reads also if the rows of a scan are only counted."""
@@ -33,51 +19,34 @@ ANY_COLUMN = 2**64 - 1
 NO_LIMIT = 2**63 - 1
 """DuckDB's count of LIMIT ALL and LIMIT NULL."""
 
-CONSTRUCTS = {
-    "LOGICAL_WINDOW": ("a window function", r"\bover\b|\bqualify\b|\blimit\b"),
-    "LOGICAL_RECURSIVE_CTE": ("WITH RECURSIVE", r"\brecursive\b"),
-    "LOGICAL_UNNEST": ("UNNEST, or a correlated LIMIT above 1", r"\bunnest\b|\blimit\b|\bqualify\b|\bover\b"),
-    "LOGICAL_PIVOT": ("PIVOT", r"\bpivot\b"),
-    "LOGICAL_POSITIONAL_JOIN": ("POSITIONAL JOIN", r"\bpositional\b"),
-    "LOGICAL_ASOF_JOIN": ("ASOF JOIN", r"\basof\b"),
-    "LOGICAL_SAMPLE": ("TABLESAMPLE", r"\bsample\b|\btablesample\b"),
-}
-"""Operations that are not supported, in words, and a pattern for their place in a text."""
+NUMBER = SqlType("INTEGER")
 
 
-def read_plan(plan: Json, columns_of: Mapping[str, Sequence[str]]) -> Relational:
-    """Read a plan. columns_of: the columns of each relation, in order."""
-    return _Reader(columns_of, Counter(_references(plan))).rows(plan)
+def read_plan(plan: Json, columns_of: Mapping[str, Sequence[str]], written: Written) -> Relational:
+    """Read a plan. columns_of: the columns of each relation, in order; written: the text that it is the plan of."""
+    return _Reader(columns_of, Counter(_references(plan)), written).rows(plan)
 
 
 def reads_any_column(node: object) -> bool:
     """Return whether a plan reads a column that DuckDB does not number: the rowid, or any, to count rows."""
-    indexes = (index for each in _objects(node) for index in each.get("column_indexes", ()))
+    indexes = (index for each in objects(node) for index in each.get("column_indexes", ()))
     return any(each["index"] == ANY_COLUMN for each in indexes)
 
 
 def _references(node: object) -> Iterator[int]:
     """Yield the number of each common table expression that is read, once for each reference."""
-    for each in _objects(node):
+    for each in objects(node):
         if each.get("type") == "LOGICAL_CTE_REF":
             yield each["cte_index"]
 
 
-def _objects(node: object) -> Iterator[Json]:
-    """Yield all objects of JSON, which may be nested deeply."""
-    remaining = [node]
-    while remaining:
-        each = remaining.pop()
-        if isinstance(each, Mapping):
-            yield each
-            remaining += each.values()
-        elif isinstance(each, list):
-            remaining += each
-
-
 class _Reader:
-    def __init__(self, columns_of: Mapping[str, Sequence[str]], references: Mapping[int, int]) -> None:
-        self._columns_of, self._references = columns_of, references
+    def __init__(
+        self, columns_of: Mapping[str, Sequence[str]], references: Mapping[int, int], written: Written
+    ) -> None:
+        self._columns_of, self._references, self._written = columns_of, references, written
+        self._expressions = ExpressionReader(written)
+        self._expression = self._expressions.expression
         self._ctes: dict[int, Relational] = {}
         self._scans: dict[str, algebra.Scan] = {}
         self._readers: dict[str, Callable[[Json], Relational]] = {
@@ -88,32 +57,65 @@ class _Reader:
             "LOGICAL_TOP_N": self._top, "LOGICAL_LIMIT": self._limit, "LOGICAL_ORDER_BY": self._order,
             "LOGICAL_MATERIALIZED_CTE": self._cte, "LOGICAL_CTE_REF": self._cte_reference,
             "LOGICAL_DUMMY_SCAN": self._one_row, "LOGICAL_EXPRESSION_GET": self._values,
-            "LOGICAL_EMPTY_RESULT": self._empty,
+            "LOGICAL_EMPTY_RESULT": self._empty, "LOGICAL_WINDOW": self._window, "LOGICAL_UNNEST": self._unnest,
+            "LOGICAL_SAMPLE": self._sample, "LOGICAL_POSITIONAL_JOIN": self._positional,
+            "LOGICAL_ASOF_JOIN": self._asof, "LOGICAL_RECURSIVE_CTE": self._recursive,
         }  # fmt: skip
 
     def rows(self, node: Json) -> Relational:
         read = self._readers.get(node["type"])
         if read is None:
             name = node["type"].removeprefix("LOGICAL_").replace("_", " ").lower()
-            place = next(_places(node.get("expressions", [])), None)
-            words, pattern = CONSTRUCTS.get(node["type"], (name, ""))
-            raise unsupported(words, place, pattern=pattern)
+            raise unsupported(name)
         return read(node)
+
+    def _refused(self, rows: Relational, *constructs: str, added: int = 0) -> algebra.Refused:
+        """Return an operation that is not supported, so that reading goes on. constructs: what the text may have."""
+        return algebra.Refused(rows, added, unsupported(*self._written.construct(constructs)))
+
+    def _window(self, node: Json) -> Relational:
+        words, place = self._written.construct(("a window function", "a correlated LIMIT above 1"))
+        words = words if place.fragments else "a correlated subquery of which DuckDB's plan has a window function"
+        return algebra.Refused(self._below(node), len(node["expressions"]), unsupported(words, place))
+
+    def _unnest(self, node: Json) -> Relational:
+        constructs = "UNNEST", "UNPIVOT", "a correlated LIMIT above 1", "a window function"
+        words, place = self._written.construct(constructs)
+        rows, added = self._below(node), len(node["expressions"])
+        if words == "UNPIVOT":  # the lists below are DuckDB's
+            rows, added = algebra.Constants((), ((),)), algebra.width(rows) + added
+        return algebra.Refused(rows, added, unsupported(words, place))
+
+    def _sample(self, node: Json) -> Relational:
+        return self._refused(self._below(node), "TABLESAMPLE")
+
+    def _positional(self, node: Json) -> Relational:
+        return self._refused(self._cross(node), "POSITIONAL JOIN")
+
+    def _asof(self, node: Json) -> Relational:
+        return self._refused(self._cross(node), "ASOF JOIN")
+
+    def _recursive(self, node: Json) -> Relational:
+        self._ctes[node["table_index"]] = self.rows(node["children"][0])
+        parts = tuple(map(self.rows, node["children"]))
+        return self._refused(algebra.SetOperation("UNION", parts), "WITH RECURSIVE")
 
     def _below(self, node: Json) -> Relational:
         return self.rows(node["children"][0])
 
     def _get(self, node: Json) -> Relational:
         name = node.get("function_data", {}).get("table")
-        if name not in self._columns_of:
-            function = node["qname"]["path"][-1]
-            raise unsupported(f"the table function {function}", pattern=rf"\b{re.escape(function)}\s*\(")
-        if (node.get("extra_info") or {}).get("sample_options"):
-            raise unsupported("TABLESAMPLE", pattern=CONSTRUCTS["LOGICAL_SAMPLE"][1])
         indexes = [each["index"] for each in node["column_indexes"]]
-        read = (algebra.column(0 if each == ANY_COLUMN else each) for each in indexes)
-        rows: Relational = algebra.Project(self._scan(name), tuple(read))
-        conditions = list(table_filters(node["table_filters"]))
+        if name in self._columns_of:
+            read = (algebra.column(0 if each == ANY_COLUMN else each) for each in indexes)
+            rows: Relational = algebra.Project(self._scan(name), tuple(read))
+        else:
+            function = node["qname"]["path"][-1]
+            error = unsupported(*self._written.table_function(function))
+            rows = algebra.Refused(algebra.Constants((), ((),)), len(indexes), error)
+        if (node.get("extra_info") or {}).get("sample_options"):
+            rows = self._refused(rows, "TABLESAMPLE")
+        conditions = list(self._expressions.table_filters(node["table_filters"]))
         if conditions:
             rows = algebra.Filter(rows, tuple(conditions))
         return _mapped(rows, node["projection_ids"])
@@ -123,24 +125,25 @@ class _Reader:
         return self._scans.setdefault(name, algebra.Scan(name, tuple(self._columns_of[name])))
 
     def _filter(self, node: Json) -> Relational:
-        conditions = tuple(map(expression, node["expressions"]))
+        conditions = tuple(map(self._expression, node["expressions"]))
         return _mapped(_filtered(self._below(node), conditions), node["projection_map"])
 
     def _projection(self, node: Json) -> Relational:
         below = self._below(node)
-        return algebra.Project(below, tuple(map(expression, node["expressions"])))
+        return algebra.Project(below, tuple(map(self._expression, node["expressions"])))
 
     def _join(self, node: Json) -> Relational:
         left, right = map(self.rows, node["children"])
         wide = algebra.width(left)
         if "conditions" in node:
-            conditions = tuple(self._join_condition(each, wide) for each in node["conditions"])
+            conditions = tuple(self._expressions.join_condition(each, wide) for each in node["conditions"])
         else:
-            conditions = (expression(node["condition"]),)
+            conditions = (self._expression(node["condition"]),)
         kind = node["join_type"]
         if kind not in ("INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI", "MARK", "SINGLE"):
-            raise unsupported(f"a join of kind {kind}", pattern=r"\bjoin\b")
-        join = algebra.Join(cast("JoinKind", kind), left, right, conditions)
+            raise unsupported(f"a join of kind {kind}")
+        _, place = self._written.construct([SEVERAL_ROWS], lambda: _tables(node["children"][1]))
+        join = algebra.Join(cast("JoinKind", kind), left, right, conditions, place=place)
         left_map, right_map = node.get("left_projection_map"), node.get("right_projection_map")
         if not left_map and not right_map:
             return join
@@ -151,42 +154,31 @@ class _Reader:
             kept += [wide + each for each in right_map or range(algebra.width(right))]
         return _mapped(join, kept)
 
-    def _join_condition(self, each: Json, wide: int) -> Expression:
-        """Read a comparison of both sides, or a condition on the columns of both."""
-        if "comparison" not in each or each.get("right") is None:
-            return expression(each.get("left") or each["expression"])
-        left, right = expression(each["left"]), expression(each["right"])
-        right = right.with_columns(lambda key: algebra.column(wide + cast("int", key)))
-        return Expression(COMPARISONS[each["comparison"]], BOOLEAN, (left, right))
-
     def _cross(self, node: Json) -> Relational:
         left, right = map(self.rows, node["children"])
         return algebra.Join("INNER", left, right, ())
 
     def _aggregate(self, node: Json) -> Relational:
         below = self._below(node)
-        if len(node["grouping_sets"]) > 1 or node.get("grouping_functions"):
-            raise unsupported("GROUPING SETS, ROLLUP or CUBE", pattern=r"\bgrouping\b|\brollup\b|\bcube\b")
-        groups, calls = tuple(map(expression, node["groups"])), tuple(map(self._call, node["expressions"]))
-        return algebra.Aggregate(below, groups, calls)
-
-    def _call(self, each: Json) -> AggregateCall:
-        name, place = each["qname"]["path"][-1], place_of(each)
-        condition = expression(each["filter"]) if each.get("filter") else None
-        args, type_ = tuple(map(expression, each["children"])), sql_type(each["return_type"])
-        return AggregateCall(name, args, type_, each["aggregate_type"] == "DISTINCT", condition, place)
+        groups = tuple(map(self._expression, node["groups"]))
+        calls = tuple(self._expressions.call(each, lambda: _tables(node)) for each in node["expressions"])
+        rows = algebra.Aggregate(below, groups, calls)
+        functions = node.get("grouping_functions") or ()
+        if len(node["grouping_sets"]) <= 1 and not functions:
+            return rows
+        return self._refused(rows, "GROUPING SETS, ROLLUP or CUBE", added=len(functions))
 
     def _distinct(self, node: Json) -> Relational:
         if node.get("distinct_type") != "DISTINCT":
-            raise unsupported("DISTINCT ON", pattern=r"\bdistinct\s+on\b")
+            return self._refused(self._below(node), "DISTINCT ON")
         return algebra.Distinct(self._below(node))
 
     def _set(self, node: Json) -> Relational:
         kind = node["type"].removeprefix("LOGICAL_")
-        if kind != "UNION" and node.get("setop_all"):
-            raise unsupported(f"{kind} ALL", pattern=rf"\b{kind}\s+all\b")
         parts = tuple(map(self.rows, node["children"]))
         union = algebra.SetOperation(kind, parts)
+        if kind != "UNION" and node.get("setop_all"):
+            return self._refused(union, f"{kind} ALL")
         return algebra.Distinct(union) if kind == "UNION" and not node.get("setop_all") else union
 
     def _top(self, node: Json) -> Relational:
@@ -194,15 +186,17 @@ class _Reader:
 
     def _orders(self, node: Json) -> tuple[Order, ...]:
         return tuple(
-            Order(expression(each["expression"]), each["type"] == "DESCENDING", each["null_order"] == "NULLS FIRST")
+            Order(
+                self._expression(each["expression"]), each["type"] == "DESCENDING", each["null_order"] == "NULLS FIRST"
+            )
             for each in node["orders"]
         )
 
     def _limit(self, node: Json) -> Relational:
         count, offset = (node[f"{each}_val"] for each in ("limit", "offset"))
-        for each in (count, offset):
+        for each, construct in ((count, "a LIMIT that is no constant"), (offset, "an OFFSET that is no constant")):
             if each["type"] not in ("CONSTANT_VALUE", "UNSET"):
-                raise unsupported("a LIMIT or OFFSET that is no constant", pattern=r"\blimit\b|\boffset\b")
+                return self._refused(self._below(node), construct)
         most = count["constant_integer"] if count["type"] == "CONSTANT_VALUE" else ALL_ROWS
         most = ALL_ROWS if most == NO_LIMIT else most
         return self._limited(node["children"][0], most, offset["constant_integer"])
@@ -212,7 +206,7 @@ class _Reader:
         match node["type"]:
             case "LOGICAL_PROJECTION":
                 below = self._limited(node["children"][0], count, offset)
-                return algebra.Project(below, tuple(map(expression, node["expressions"])))
+                return algebra.Project(below, tuple(map(self._expression, node["expressions"])))
             case "LOGICAL_ORDER_BY":
                 limit = algebra.Limit(self._below(node), self._orders(node), count, offset)
                 return _mapped(limit, node.get("projections") or [])
@@ -228,32 +222,24 @@ class _Reader:
         return self.rows(node["children"][1])
 
     def _cte_reference(self, node: Json) -> Relational:
-        if node["cte_index"] not in self._ctes:
-            words, pattern = CONSTRUCTS["LOGICAL_RECURSIVE_CTE"]
-            raise unsupported(words, pattern=pattern)
         return self._ctes[node["cte_index"]]
 
     def _one_row(self, _node: Json) -> Relational:
-        return algebra.Constants((), ((),))
+        """Read the row of a query without FROM. It has a column, which is only counted."""
+        return algebra.Constants((NUMBER,), ((Expression("constant", NUMBER, value=0),),))
 
     def _values(self, node: Json) -> Relational:
-        rows = tuple(tuple(map(expression, row)) for row in node["expressions"])
-        return algebra.Constants(tuple(map(sql_type, node["expr_types"])), rows)
+        rows = tuple(tuple(map(self._expression, row)) for row in node["expressions"])
+        return algebra.Constants(tuple(map(self._expressions.type_of, node["expr_types"])), rows)
 
     def _empty(self, node: Json) -> Relational:
-        return algebra.Constants(tuple(map(sql_type, node["return_types"])), ())
+        return algebra.Constants(tuple(map(self._expressions.type_of, node["return_types"])), ())
 
 
-def _places(node: object) -> Iterator[int]:
-    """Yield the places of an expression and those below it."""
-    if isinstance(node, Mapping):
-        if (place := place_of(node)) is not None:
-            yield place
-        for each in node.values():
-            yield from _places(each)
-    elif isinstance(node, list):
-        for each in node:
-            yield from _places(each)
+def _tables(node: object) -> frozenset[str]:
+    """Return the relations that a part of a plan reads."""
+    scans = (each.get("function_data") or {} for each in objects(node) if each.get("type") == "LOGICAL_GET")
+    return frozenset(str(each["table"]).lower() for each in scans if "table" in each)
 
 
 def _mapped(rows: Relational, kept: Sequence[int]) -> Relational:

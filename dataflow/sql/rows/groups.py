@@ -6,7 +6,6 @@ same groups, and the pieces are joined.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -30,15 +29,6 @@ COUNTS_OF_CONDITIONS = ("count_if", "countif")
 """In DuckDB they are sums of 1 and 0, and so NULL without a row whose condition is known."""
 MEANS = ("avg", "mean")
 SUMS = ("sum", "sum_no_overflow", *MEANS, *COUNTS, *COUNTS_OF_CONDITIONS)
-
-NAMES = {
-    "arg_max": "mode or arg_max",
-    "combine_aggr": "GROUPING SETS, ROLLUP or CUBE",
-    "first": "first, DISTINCT ON, or a scalar subquery that may return several rows",
-    "arg_min_nulls_last": "a window function, or a correlated LIMIT above 1",
-    "arg_max_nulls_last": "a window function, or a correlated LIMIT above 1",
-}
-"""Aggregates that DuckDB makes of other constructs."""
 
 Which = Literal["smallest", "largest"]
 Types = Mapping[str, Type]
@@ -87,8 +77,7 @@ class _Pieces:
         if name in EXTREMES:
             return self._extreme(call)
         if name not in SUMS:
-            words = NAMES.get(name, f"the aggregate {name}")
-            raise unsupported(words, call.place, pattern=rf"\b{re.escape(name)}\s*\(|\blimit\b|\bdistinct\s+on\b")
+            raise unsupported(*(call.construct() if call.construct else (f"the aggregate {name}", call.place)))
         if call.distinct:
             return self._distinct(call)
         return self._summed(call, self._rows, self._sums)
@@ -152,13 +141,12 @@ class _Pieces:
         truth = isinstance(cell, Truth)
         if truth:
             cell = value_of(cell)
-        term = stored_term(Value(cell.term))  # type: ignore[union-attr]
+        term = stored_term(Value(cell.term), f"as the argument of {call.name}")  # type: ignore[union-attr]
         name = self._named(call.function)
         found = projected(rows.collection, {**self._key_terms(rows), name: term})
         if term.type.kind == "text":
             if self._keys:
-                pattern = rf"\b{call.function}\s*\("
-                raise unsupported(f"{call.function} of stored texts by group", call.place, pattern=pattern)
+                raise unsupported(f"{call.name} of stored texts by group", call.place)
             found = found.top(1, [name if EXTREMES[call.function] == "smallest" else f"-{name}"])
         else:
             found = getattr(found, EXTREMES[call.function])(name, by=self._keys).distinct()
@@ -167,8 +155,8 @@ class _Pieces:
 
     def _distinct(self, call: AggregateCall) -> Result:
         rows, cell = self._known_rows(call)
-        name = self._named("value")
-        seen = projected(rows.collection, {**self._key_terms(rows), name: stored_term(cell)}).distinct()
+        name, use = self._named("value"), f"as the argument of {call.name}"
+        seen = projected(rows.collection, {**self._key_terms(rows), name: stored_term(cell, use)}).distinct()
         types = {field.name: field.type for field in seen.schema.fields}
         sums: dict[str, SumExpr] = {}
         argument = values.cell_of(name, cell, types)
@@ -187,10 +175,10 @@ def _summand(term: Term | Ratio, call: AggregateCall) -> tuple[Term, Term | None
     if isinstance(term, Ratio):
         divisor = term.denominator
         if divisor.op != "literal":
-            raise unsupported(f"{call.function} of a quotient", call.place)
+            raise unsupported(f"{call.name} of a quotient", call.place)
         term = term.numerator
     if term.type.kind != "int":
-        raise unsupported(f"{call.function} of a value that is no number", call.place)
+        raise unsupported(f"{call.name} of a value that is no number", call.place)
     return term, divisor
 
 

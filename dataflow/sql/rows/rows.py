@@ -122,13 +122,11 @@ class Rows:
         return self.with_columns(new), names
 
 
-def stored_term(cell: Cell) -> Term:
-    """Return the term that stores a value in one column."""
+def stored_term(cell: Cell, use: str = "as a key") -> Term:
+    """Return the term that stores a value in one column. use: names what it is stored for."""
     value = values.value_of(cell)
     if isinstance(value.term, Ratio):
-        raise unsupported(
-            "a quotient as a key: a group, a distinct row, an order, or a side of a union", None, "round or multiply it"
-        )
+        raise unsupported(f"a quotient {use}", remedy="round or multiply it")
     return values.nullable_term(value.term, value.null)
 
 

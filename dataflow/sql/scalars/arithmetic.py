@@ -25,7 +25,7 @@ def arithmetic(op: ExprOp) -> Callable[..., Value]:
         if TRUE in (left.null, right.null):
             return value_of(constant(of.type, None))
         if isinstance(left.term, Ratio) or isinstance(right.term, Ratio):
-            _refuse_unknown_sign(op, left, right, of.place)
+            _refuse_unknown_sign(op, left, right)
             return Value(_ratio_arithmetic(op, left.term, right.term), missing)
         kinds = left.term.type.kind, right.term.type.kind
         if op in ("add", "subtract") and "date" in kinds:
@@ -36,7 +36,7 @@ def arithmetic(op: ExprOp) -> Callable[..., Value]:
     return compute
 
 
-def _refuse_unknown_sign(op: ExprOp, left: Value, right: Value, place: int | None) -> None:
+def _refuse_unknown_sign(op: ExprOp, left: Value, right: Value) -> None:
     """Refuse a result whose denominator is a product of two numbers that may both be zero or negative.
 
     DuckDB computes with infinities then, whose signs and sums differ from those of the result's numerator.
@@ -48,7 +48,7 @@ def _refuse_unknown_sign(op: ExprOp, left: Value, right: Value, place: int | Non
     if op == "divide":
         factor = other.numerator if isinstance(other, Ratio) else other
     if below.type.low < 1 and factor.type.low < 1:
-        raise unsupported("arithmetic of quotients whose divisors may be zero or negative", place)
+        raise unsupported("arithmetic of quotients whose divisors may be zero or negative")
 
 
 def _ratio_arithmetic(op: ExprOp, left: Term | Ratio, right: Term | Ratio) -> Term | Ratio:
@@ -64,7 +64,7 @@ def _ratio_arithmetic(op: ExprOp, left: Term | Ratio, right: Term | Ratio) -> Te
 def of_number(function: Callable[[Term], Term]) -> Callable[..., Value]:
     def compute(of: Expression, value: Value, *others: Value) -> Value:
         if others:
-            raise unsupported(f"{of.op} with {1 + len(others)} arguments", of.place)
+            raise unsupported(f"{of.name} with {1 + len(others)} arguments")
         return Value(function(_number(of, value)), value.null)
 
     return compute
@@ -76,10 +76,10 @@ def of_whole_numbers(function: Callable[[Term, Term], Term]) -> Callable[..., Va
             return Value(number(0), TRUE)
         dividend, divisor = _number(of, left), _number(of, right)
         if dividend.type.scale or divisor.type.scale:
-            raise unsupported(f"{of.op} of decimals", of.place)
+            raise unsupported(f"{of.name} of decimals")
         if divisor.type.low <= 0 <= divisor.type.high and not _is_null_for_zero(divisor, right.null):
-            remedy = f"write x {of.op} nullif(y, 0), since DuckDB raises an error for 0"
-            raise unsupported(f"{of.op} by a number that may be zero", of.place, remedy)
+            remedy = f"write x {of.name} nullif(y, 0), since DuckDB raises an error for 0"
+            raise unsupported(f"{of.name} by a number that may be zero", remedy=remedy)
         return Value(function(dividend, divisor), either(left.null, right.null))
 
     return compute
@@ -98,7 +98,7 @@ def _is_null_for_zero(term: Term, missing: Term | None) -> bool:
 
 def _number(of: Expression, value: Value) -> Term:
     if isinstance(value.term, Ratio) or value.term.type.kind != "int":
-        raise unsupported(f"{of.op} of a value that is no exact number", of.place)
+        raise unsupported(f"{of.name} of a value that is no exact number")
     return value.term
 
 
@@ -119,5 +119,5 @@ def known(value: Value) -> Term | Ratio:
 
 def whole(value: Value, of: Expression) -> int:
     if not isinstance(value.term, Term) or value.term.op != "literal" or not isinstance(value.term.value, int):
-        raise unsupported(f"{of.op} with an argument that is no constant", of.place)
+        raise unsupported(f"{of.name} with an argument that is no constant")
     return value.term.value

@@ -90,7 +90,7 @@ def best_of(of: Expression, *given: Value, largest: bool) -> Value:
     """Return the largest or the smallest of several values, without those that are NULL."""
     same = unified_values(given)
     if same is None:
-        raise unsupported(f"{of.op} of values of different kinds", of.place)
+        raise unsupported(f"{of.name} of values of different kinds")
     return reduce(partial(_better, largest=largest), same)
 
 

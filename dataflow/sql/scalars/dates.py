@@ -54,17 +54,17 @@ def moved(op: Literal["add", "subtract"], left: Term, right: Term) -> Term:
     return Term.of(op, (left, right), date_type(low, high))
 
 
-def part_of(name: str, day: Term, place: int | None) -> Term:
+def part_of(name: str, day: Term) -> Term:
     """Compute a part of a date, or round it."""
     if name in PARTS:
-        return _counted(day, PARTS[name], place)
+        return _counted(day, PARTS[name])
     if name in ROUNDED:
-        values = _table(day.type, lambda each: (ROUNDED[name](each) - EPOCH).days, place)
+        values = _table(day.type, lambda each: (ROUNDED[name](each) - EPOCH).days)
         return Term.of("table", (day,), date_type(min(values), max(values)), (day.type.low, values))
-    raise unsupported(f"the part {name} of a date", place)
+    raise unsupported(f"the part {name} of a date")
 
 
-def difference(part: str, first: Term, last: Term, place: int | None) -> Term:
+def difference(part: str, first: Term, last: Term) -> Term:
     """Count the ends of days, months or years between two dates."""
     if part in ("day", "days"):
         return moved("subtract", last, first)
@@ -75,18 +75,18 @@ def difference(part: str, first: Term, last: Term, place: int | None) -> Term:
     }
     name = part.removesuffix("s")
     if name not in counts:
-        raise unsupported(f"date_diff of {part}", place)
-    one, other = (_counted(each, counts[name], place) for each in (first, last))
+        raise unsupported(f"a difference of dates in {part}")
+    one, other = (_counted(each, counts[name]) for each in (first, last))
     bounds = other.type.low - one.type.high, other.type.high - one.type.low
     return Term.of("subtract", (other, one), integer(*bounds))
 
 
-def _counted(day: Term, function: Callable[[dt.date], int], place: int | None) -> Term:
-    values = _table(day.type, function, place)
+def _counted(day: Term, function: Callable[[dt.date], int]) -> Term:
+    values = _table(day.type, function)
     return Term.of("table", (day,), integer(min(values), max(values)), (day.type.low, values))
 
 
-def later(day: Term, months: int, days: int, place: int | None) -> Term:
+def later(day: Term, months: int, days: int) -> Term:
     """Add months, then days, to a date; a day that the month lacks becomes its last."""
 
     def add(each: dt.date) -> int:
@@ -97,7 +97,7 @@ def later(day: Term, months: int, days: int, place: int | None) -> Term:
 
     if not months:
         return moved("add", day, Term.of("literal", (), integer(days, days), days))
-    values = _table(day.type, add, place)
+    values = _table(day.type, add)
     return Term.of("table", (day,), date_type(min(values), max(values)), (day.type.low, values))
 
 
@@ -105,13 +105,13 @@ MOST_DAYS = 1 << 20
 """The days of a table, which is 8 MB then."""
 
 
-def _table(type_: Type, function: Callable[[dt.date], int], place: int | None) -> tuple[int, ...]:
+def _table(type_: Type, function: Callable[[dt.date], int]) -> tuple[int, ...]:
     low, high = type_.low, type_.high
     if not FIRST_DAY <= low <= high <= LAST_DAY or high - low >= MOST_DAYS:
-        raise unsupported("a function of dates with such bounds", place, "declare narrower bounds of the column")
+        raise unsupported("a function of dates with such bounds", remedy="declare narrower bounds of the column")
     days = np.arange(low, high + 1).astype("datetime64[D]").tolist()
     try:
         return tuple(map(function, days))
     except (ValueError, OverflowError) as error:
         remedy = "declare narrower bounds of the column"
-        raise unsupported("a date that may lie outside the years 1 to 9999", place, remedy) from error
+        raise unsupported("a date that may lie outside the years 1 to 9999", remedy=remedy) from error

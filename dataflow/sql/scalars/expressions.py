@@ -9,7 +9,7 @@ from typing import cast
 
 from deltamark.dataflow.plan.terms import Ratio, Term, balanced
 from deltamark.dataflow.sql.algebra.operations import ColumnKey, Expression
-from deltamark.dataflow.sql.problems import SqlError, unsupported
+from deltamark.dataflow.sql.problems import UNSUPPORTED, SqlError, unsupported
 from deltamark.dataflow.sql.scalars import dates, numbers
 from deltamark.dataflow.sql.scalars.arithmetic import known
 from deltamark.dataflow.sql.scalars.choices import case_of, first_known
@@ -27,12 +27,7 @@ SEVERAL_ROWS = "More than one row returned by a subquery"
 
 def evaluate(expression: Expression, column: Callable[[ColumnKey], Cell]) -> Cell:
     """Compute an expression. column: returns the value of a column."""
-    try:
-        return _Evaluator(column).cell(expression)
-    except SqlError:
-        raise
-    except DeltamarkError as error:
-        raise unsupported(f"{error.cause}: {error.actual}", expression.place, error.remedy) from error
+    return _Evaluator(column).cell(expression)
 
 
 def condition(expression: Expression, column: Callable[[ColumnKey], Cell]) -> Truth:
@@ -56,20 +51,22 @@ class _Evaluator:
         try:
             return self._cell(of)
         except SqlError as error:
-            if error.place is None and of.place is not None:
-                raise SqlError(error.cause, str(error.actual), error.remedy, of.place) from error
-            raise
-        except DeltamarkError as error:
-            if of.place is None:
+            if error.expression and (error.place or not of.place):
                 raise
-            raise unsupported(f"{error.cause}: {error.actual}", of.place, error.remedy) from error
+            expression, place = error.expression or of, error.place or of.place
+            raise SqlError(error.cause, str(error.actual), error.remedy, place, expression) from error
+        except DeltamarkError as error:
+            actual = f"{error.cause}: {error.actual}"
+            raise SqlError(UNSUPPORTED, actual, error.remedy, of.place, of) from error
 
     def _cell(self, of: Expression) -> Cell:
         match of.op:
             case "column":
                 return self._column(of.value)  # type: ignore[arg-type]  # the number of a column
             case "constant":
-                return constant(of.type, of.value, of.place)
+                return constant(of.type, of.value)
+            case "refused":
+                raise cast("SqlError", of.value)
             case "and" | "or":
                 return balanced(list(map(self._truth, of.args)), conjunction if of.op == "and" else disjunction)
             case "not":
@@ -103,7 +100,7 @@ class _Evaluator:
                 return self._later(of)
             case op if op in FUNCTIONS:
                 return FUNCTIONS[op](of, *map(self._value, of.args))
-        raise unsupported(f"the function {of.op}", of.place)
+        raise unsupported(of.operation)
 
     def _compared(self, of: Expression) -> Truth:
         """Compare two values. If a product with a constant is too wide, both sides are divided by the constant."""
@@ -139,14 +136,14 @@ class _Evaluator:
         interval = next(each for each in of.args if each.type.name == "INTERVAL")
         day = self._value(next((each for each in of.args if each is not interval), interval))
         if interval.op != "constant" or len(of.args) != 2 or interval.value is None:
-            raise unsupported("an interval that is no constant", of.place)
+            raise unsupported("an interval that is no constant")
         if day.null is TRUE:
             return day
         span = cast("Mapping[str, int]", interval.value)
         if span["micros"] or not isinstance(day.term, Term) or day.term.type.kind != "date":
-            raise unsupported("an interval of less than a day, or arithmetic of intervals", of.place)
+            raise unsupported("an interval of less than a day, or arithmetic of intervals")
         by = 1 if of.op == "+" else -1
-        return Value(dates.later(day.term, by * span["months"], by * span["days"], of.place), day.null)
+        return Value(dates.later(day.term, by * span["months"], by * span["days"]), day.null)
 
     def _truth(self, of: Expression) -> Truth:
         return truth_of(self.cell(of))
@@ -176,9 +173,9 @@ class _Evaluator:
         ):
             return value
         if isinstance(value.term, Term) and value.term.op == "literal" and value.term.type.kind == "text":
-            return constant_of_text(of.type, value.term.value, of.place)
+            return constant_of_text(of.type, value.term.value)
         words = {"int": "a number", "ratio": "a quotient", "date": "a date"}
-        raise unsupported(f"a cast of {words.get(kind, 'a text')} to {name}", of.place)
+        raise unsupported(f"a cast of {words.get(kind, 'a text')} to {name}")
 
 
 def _is_too_wide(error: BaseException | None) -> bool:

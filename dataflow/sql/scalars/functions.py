@@ -24,14 +24,14 @@ def _of_date(of: Expression, *values: Value) -> Value:
     if len(values) > 1:
         name = values[0].term
         if not isinstance(name, Term) or name.op != "literal":
-            raise unsupported(f"{of.op} with a part that is no constant", of.place)
+            raise unsupported(f"{of.name} with a part that is no constant")
         part = str(name.value).lower().removesuffix("s")
         part = f"trunc {part}" if of.op in ("date_trunc", "datetrunc") else part
     if day.null is TRUE:
         return value_of(constant(of.type, None))
     if not isinstance(day.term, Term) or day.term.type.kind != "date":
-        raise unsupported(f"{of.op} of a value that is no date", of.place)
-    return Value(dates.part_of(part, day.term, of.place), day.null)
+        raise unsupported(f"{of.name} of a value that is no date")
+    return Value(dates.part_of(part, day.term), day.null)
 
 
 def _date_diff(of: Expression, part: Value, first: Value, last: Value) -> Value:
@@ -40,8 +40,8 @@ def _date_diff(of: Expression, part: Value, first: Value, last: Value) -> Value:
         return Value(number(0), TRUE)
     one, other = first.term, last.term
     if isinstance(one, Ratio) or isinstance(other, Ratio) or {one.type.kind, other.type.kind} != {"date"}:
-        raise unsupported(f"{of.op} of a value that is no date", of.place)
-    difference = dates.difference(str(name).lower(), one, other, of.place)
+        raise unsupported(f"{of.name} of a value that is no date")
+    difference = dates.difference(str(name).lower(), one, other)
     return Value(difference, either(first.null, last.null))
 
 

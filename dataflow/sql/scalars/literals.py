@@ -27,7 +27,7 @@ EXACT_DIGITS, MAX_PLACES = 15, 18
 NUMBERS = (*INTEGERS, "DECIMAL", *DOUBLES)
 
 
-def constant(type_: SqlType, value: object, place: int | None = None) -> Cell:
+def constant(type_: SqlType, value: object) -> Cell:
     """Return a constant. Trailing zeros of a decimal are dropped, which changes no value."""
     match type_.name, value:
         case "BOOLEAN", None:
@@ -53,12 +53,12 @@ def constant(type_: SqlType, value: object, place: int | None = None) -> Cell:
             exact = Decimal(repr(value)).normalize()
             if len(exact.as_tuple().digits) > EXACT_DIGITS or not -MAX_PLACES <= exact.adjusted() <= MAX_PLACES:
                 remedy = "write a decimal of fewer digits, or divide a column"
-                raise unsupported(f"a DOUBLE that is no short decimal, {value!r}", place, remedy)
+                raise unsupported(f"a DOUBLE that is no short decimal, {value!r}", remedy=remedy)
             return Value(constants.literal(int(exact) if exact == int(exact) else exact))
-    raise unsupported(f"a constant of type {type_.name}", place)
+    raise unsupported(f"a constant of type {type_.name}")
 
 
-def constant_of_text(type_: SqlType, text: str, place: int | None) -> Cell:
+def constant_of_text(type_: SqlType, text: str) -> Cell:
     """Return the constant that a text stands for."""
     try:
         if type_.name in ("DATE", "TIMESTAMP"):
@@ -67,7 +67,7 @@ def constant_of_text(type_: SqlType, text: str, place: int | None) -> Cell:
             return Value(rounded(constants.literal(Decimal(text.strip())), type_.scale))
     except (ValueError, ArithmeticError):
         pass
-    raise unsupported(f"a cast of the text {shortened(text)} to {type_.name}", place)
+    raise unsupported(f"a cast of the text {shortened(text)} to {type_.name}")
 
 
 def _type_of_null(type_: SqlType) -> Type:

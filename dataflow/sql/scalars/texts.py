@@ -21,10 +21,10 @@ def matches(pattern_of: Callable[[str], str], negation: bool = False) -> Callabl
         assert isinstance(text.term, Term)
         assert isinstance(pattern.term, Term)
         if pattern.term.op != "literal":
-            raise unsupported("a pattern that is no constant", of.place)
+            raise unsupported("a pattern that is no constant")
         word = _word(pattern.term)
         if word != pattern_of("") and of.op not in LIKES and {"%", "_"} & set(word):
-            raise unsupported(f"{of.op} of a text with % or _", of.place)
+            raise unsupported(f"{of.name} of a text with % or _")
         found = Truth.of(_like(text.term, pattern_of(word)), text.null)
         return Truth(found.false, found.true, found.total) if negation else found
 
@@ -57,14 +57,14 @@ def substring(of: Expression, text: Value, start: Value, length: Value | None = 
     first, count = whole(start, of), None if length is None else whole(length, of)
     assert isinstance(text.term, Term)
     if first < 1 or (count is not None and count < 0):
-        raise unsupported("substring with a start below 1, or a negative length", of.place)
+        raise unsupported("substring with a start below 1, or a negative length")
     if text.term.type.kind == "code":
         end = None if count is None else first - 1 + count
         return Value(_word_function(text.term, lambda word: word[first - 1 : end]), text.null)
     if text.term.type.kind != "text" or text.term.op == "literal" or count is None:
-        raise unsupported("substring, except of a column with a constant length", of.place)
+        raise unsupported("substring, except of a column with a constant length")
     if not 1 <= count <= SHORT_BYTES:
-        raise unsupported(f"substring of more than {SHORT_BYTES} characters", of.place)
+        raise unsupported(f"substring of more than {SHORT_BYTES} characters")
     return Value(Term.of("substring", (text.term,), SHORT, (first, count)), text.null)
 
 
@@ -84,7 +84,7 @@ def of_words(function: Callable[[str], str]) -> Callable[..., Value]:
     def compute(of: Expression, text: Value) -> Value:
         assert isinstance(text.term, Term)
         if text.term.type.kind != "code":
-            raise unsupported(f"the function {of.op} of stored texts", of.place)
+            raise unsupported(f"{of.operation} of stored texts")
         return Value(_word_function(text.term, function), text.null)
 
     return compute

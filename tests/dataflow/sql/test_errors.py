@@ -1,4 +1,7 @@
-"""A text that is no supported query is refused in one line, which names the construct and its place."""
+"""A text that is no supported query is refused in one line, which names the construct and its place.
+
+The construct has the name by which the text calls it, also where DuckDB replaces it by others.
+"""
 
 from __future__ import annotations
 
@@ -28,13 +31,16 @@ REFUSED = {
     "select a from t; select a from t": "not one SELECT statement of SQL: SELECT, SELECT",
     "insert into t select * from t": "not one SELECT statement of SQL: INSERT",
     "create table x (a int)": "not one SELECT statement of SQL: CREATE",
-    "select sum(a) over () from t": "not supported in SQL: a window function (line 1, column 15)",
+    "select sum(a) over () from t": "not supported in SQL: a window function (line 1, column 8)",
+    "select a from t qualify row_number() over () = 1": "a window function (line 1, column 25)",
     "with recursive x as (select 1 i union all select i from x) select * from x": "WITH RECURSIVE (line 1, column 6)",
     "select a from t group by rollup (a)": "GROUPING SETS, ROLLUP or CUBE (line 1, column 26)",
     "select distinct on (a) a, b from t": "DISTINCT ON (line 1, column 8)",
     "select a from t except all select a from u": "EXCEPT ALL (line 1, column 17)",
-    "select a from t limit 3 offset (select count(*) from u)": (
-        "a LIMIT or OFFSET that is no constant (line 1, column 17)"
+    "select a from t limit 3 offset (select count(*) from u)": "an OFFSET that is no constant (line 1, column 25)",
+    "select a from t limit (select count(*) from u)": "a LIMIT that is no constant (line 1, column 17)",
+    "select a, (select x from u where u.a = t.a order by x limit 2) from t": (
+        "a correlated LIMIT above 1 (line 1, column 55)"
     ),
     "select (select x from u where u.a = t.a) from t": (
         "a scalar subquery that may return several rows (line 1, column 8)"
@@ -45,6 +51,15 @@ REFUSED = {
     "select a from t where s like 'a_b'": "a pattern for stored text has % alone: 'a_b'",
     "select min(s) from t group by a": "min of stored texts by group (line 1, column 8)",
     "select avg(a) from t group by c order by 1 limit 2": "a quotient as a key",
+    "select distinct a / 2 as q from t": "a quotient as a key",
+    "select q from (select a / 2 as q from t) group by q": "a quotient as a key",
+    "select max(a / 2) from t": "a quotient as the argument of max",
+    "select count(distinct a / 2) from t": "a quotient as the argument of count",
+    "select avg(a / b) from t": "avg of a quotient (line 1, column 8)",
+    "select q from (select a / b as q, b / a as r from t) where q < r": (
+        "a comparison of two quotients whose divisors may be zero or negative (line 1, column 60)"
+    ),
+    "select a / 2 from t union all select s from t": "a cast of a quotient to VARCHAR",
     "select wide + wide + wide from t": "a value may not fit in 64 bits: 0..9223372036854775808 (line 1, column 13)",
     "select random() from t": "the function random (line 1, column 8)",
     "select d + interval 1 hour from t": (
@@ -55,7 +70,7 @@ REFUSED = {
     "select a from t tablesample 10 rows": "TABLESAMPLE (line 1, column 17)",
     "select rowid, a from t": "the column rowid (line 1, column 8)",
     "select min(rowid) from t": "the column rowid (line 1, column 12)",
-    "select a / 3 > 1 / 3 from t": "a DOUBLE that is no short decimal, 0.3333333333333333 (line 1, column 8)",
+    "select a / 3 > 1 / 3 from t": "a DOUBLE that is no short decimal, 0.3333333333333333 (line 1, column 16)",
     "select a * 1e300 from t": "a DOUBLE that is no short decimal, 1e+300 (line 1, column 12)",
     "select a / b + b / a from t": (
         "arithmetic of quotients whose divisors may be zero or negative (line 1, column 14)"
@@ -67,13 +82,46 @@ REFUSED = {
     "select d + interval 9000 year from t": "a date that may lie outside the years 1 to 9999 (line 1, column 10)",
     "select a from text": "unknown relation: text (line 1, column 15); there are t, u",
     "select * from '/etc/passwd'": "unknown relation: /etc/passwd (line 1, column 15)",
-    "select unnest([1, 2])": "UNNEST, or a correlated LIMIT above 1 (line 1, column 8)",
+    "select unnest([1, 2])": "UNNEST (line 1, column 8)",
+    "select * from (unpivot t on a, b into name n value v)": "UNPIVOT (line 1, column 16)",
+    "select ? + a from t": "a parameter (line 1, column 8); write its value into the text",
+    "select a from t where a = $1": "a parameter (line 1, column 27)",
+    "describe t": "not one SELECT statement of SQL: DESCRIBE",
+    "-- nothing": "not one SELECT statement of SQL: no statement",
     "select 'nan'::double from t": "a constant that is NaN, or of type BIGNUM or BIT",
     "select 1::bignum from t": "a constant that is NaN, or of type BIGNUM or BIT",
     "select a from t where s = '\ud800'": "a character that is no text in UTF-8: '\\ud800'",
+    "select a, pi() from t": "a DOUBLE that is no short decimal, 3.141592653589793 (line 1, column 11)",
+    "select a from t -- group by rollup (b)\ngroup by rollup (a)": "GROUPING SETS, ROLLUP or CUBE (line 2, column 10)",
     f"select {'(' * 900}a{' + 1)' * 900} from t": "more than 1000 levels of expressions, or of queries",
     f"select {' + '.join(['a'] * 400)} from t": "a query nested so deeply",
 }
+
+NAMES = {
+    "split_part(s, ' ', 1)": "the function split_part",
+    "fmod(a, b)": "fmod of a value that is no exact number",
+    "nullif(sqrt(a), 1)": "the function sqrt",
+    "list_sum([a])": "the function list_sum",
+    "array_to_string([s], ',')": "the function array_to_string",
+    "regexp_split_to_table(s, ' ')": "the function regexp_split_to_table",
+    "s[1]": "s[1]",
+    "s similar to 'x'": "s similar to 'x'",
+    "s ilike 'x%'": "s ilike 'x%'",
+    "s like 'a_' escape '_'": "s like 'a_' escape '_'",
+    "s || 'x'": "the operator ||",
+    "a ** 2": "the operator **",
+    "ucase(s)": "the function ucase of stored texts",
+    "extract(century from d)": "the function extract",
+    "datediff('hour', d, d)": "a difference of dates in hour",
+    "interval 3 day": "a constant of type INTERVAL",
+    "{'a': a}": "{'a': a}",
+    "try_cast(s as integer)": "try_cast(s as integer)",
+    "a and sqrt(a) between 1 and 2": "the function sqrt",
+    "median(a)": "the aggregate median",
+    "mode(a)": "the aggregate mode",
+    "geometric_mean(a)": "the function geometric_mean",
+}  # fmt: skip
+"""Expressions, and what the error says of them."""
 
 
 @pytest.mark.parametrize("text", REFUSED)
@@ -123,6 +171,13 @@ def test_a_text_is_a_string(text):
 def test_names_that_no_text_can_have_are_refused(names):
     with pytest.raises(DeltamarkError, match="a character that is no text in UTF-8"):
         sql("select 1", {name: source("t", columns, rows=9) for name, columns in names.items()})
+
+
+@pytest.mark.parametrize("expression", NAMES)
+def test_an_expression_has_its_own_name_and_place(expression):
+    with pytest.raises(DeltamarkError) as raised:
+        sql(f"select\n  {expression} as v\nfrom t", RELATIONS)
+    assert f": {NAMES[expression]} (line 2, column " in str(raised.value)
 
 
 def test_repeated_names_get_a_number():

@@ -1,0 +1,206 @@
+"""The expressions of a text, as DuckDB's syntax tree of it has them."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any
+
+from deltamark.errors import MAX_QUOTED
+
+Json = Mapping[str, Any]
+
+UNKNOWN_OFFSET = 2**64 - 1
+"""DuckDB's offset of an expression that it made itself."""
+
+MAX_JSON_LEVELS = 10_000
+"""The levels of nested JSON that are parsed, which take at most 4 of the 8 MB of a stack."""
+
+CALL = re.compile(r'("[^"]+"|[^\W\d]\w*(\s*\.\s*\w+)*)\s*\(')
+CALLS = ("FUNCTION", "WINDOW")
+SYMBOL = re.compile(r"\W+")
+
+
+@dataclass(frozen=True, eq=False)
+class Fragment:
+    """An expression in a text.
+
+    place: the offset in bytes that stands for it; start, stop: those of its beginning and its end; node: its part of
+    DuckDB's syntax tree; columns: those that it reads, without their tables; parts: the expressions in it; made_of: the
+    words of the expression by which DuckDB replaces it, if it calls a macro.
+    """
+
+    text: bytes
+    place: int
+    start: int
+    stop: int
+    node: Json = field(default_factory=dict)
+    columns: frozenset[str] = frozenset()
+    parts: tuple[Fragment, ...] = ()
+    made_of: frozenset[str] = frozenset()
+
+    @property
+    def is_macro(self) -> bool:
+        """Whether DuckDB replaces the call of a function by an expression of others."""
+        return bool(self.made_of)
+
+    @property
+    def kind(self) -> str:
+        """The class in the syntax tree, such as FUNCTION."""
+        return str(self.node.get("class", ""))
+
+    @property
+    def length(self) -> int:
+        """DuckDB's length of the expression, which may leave out a left operand."""
+        return int(self.node["query_location_length"])
+
+    @property
+    def function(self) -> str:
+        """The function that the expression calls, if it calls one."""
+        return str(self.node.get("function_name", "")).lower()
+
+    @property
+    def tables(self) -> frozenset[str]:
+        """The tables, and the common table expressions, that subqueries read."""
+        return frozenset(str(each["table_name"]).lower() for each in objects(self.node) if "table_name" in each)
+
+    def covers(self, other: Fragment) -> bool:
+        return self.start <= other.start and other.stop <= self.stop
+
+    @property
+    def where(self) -> str:
+        """The line and the column, in characters."""
+        before = self.text[: self.place].decode(errors="ignore")
+        return f"line {before.count(chr(10)) + 1}, column {len(before) - before.rfind(chr(10))}"
+
+    @property
+    def name(self) -> str:
+        """The function or the operator as the text has it, or else the whole expression."""
+        written = " ".join(self.text[self.start : self.stop].decode(errors="ignore").split())
+        return self._call or self._symbol or (written if len(written) <= MAX_QUOTED else f"{written[:MAX_QUOTED]}...")
+
+    @property
+    def operation(self) -> str:
+        """The name, and what it is the name of."""
+        if self._call or self._symbol:
+            return f"the {'function' if self._call else 'operator'} {self.name}"
+        return self.name
+
+    @property
+    def _call(self) -> str:
+        """The name of a function that is called with its arguments in parentheses."""
+        found = CALL.match(self.text[self.place : self.stop].decode(errors="ignore"))
+        return found[1] if found and self.kind in CALLS and all(each.start > self.place for each in self.parts) else ""
+
+    @property
+    def _symbol(self) -> str:
+        written = self.text[self.start : self.stop].decode(errors="ignore")
+        return self.function if SYMBOL.fullmatch(self.function) and self.function in written else ""
+
+
+def fragments_of(text: str) -> list[Fragment]:
+    """Return the expressions of a text, each before those in it."""
+    import duckdb  # noqa: PLC0415 (it takes a while to load)
+
+    with duckdb.connect() as connection:
+        rows = connection.execute("SELECT json_serialize_sql(?)", [text]).fetchall()
+    nodes, encoded = list(_expressions(parsed(rows[0][0]))), text.encode()
+    parts: list[list[Fragment]] = [[] for _ in nodes]
+    made: list[Fragment] = []
+    for at in reversed(range(len(nodes))):
+        node, outer = nodes[at]
+        made.append(_fragment(encoded, node, parts[at][::-1]))
+        if outer is not None:
+            parts[outer].append(made[-1])
+    return made[::-1]
+
+
+def _fragment(text: bytes, node: Json, parts: Sequence[Fragment]) -> Fragment:
+    place, length = node["query_location"], node["query_location_length"]
+    columns = {name for each in parts for name in each.columns}
+    if node["class"] == "COLUMN_REF":
+        columns.add(node["column_names"][-1].lower())
+    start = min([place, *(each.start for each in parts)])
+    stop = max([place + length, *(each.stop for each in parts)])
+    made_of = _macros().get(str(node.get("function_name", "")).lower(), frozenset())
+    return Fragment(text, place, start, stop, node, frozenset(columns), tuple(parts), made_of)
+
+
+FUNCTIONS = "SELECT function_name, macro_definition FROM duckdb_functions() WHERE function_type = ?"
+
+
+def _functions(kind: str) -> list[tuple[str, str]]:
+    """Return DuckDB's functions of a kind, with the definitions of those that are macros."""
+    import duckdb  # noqa: PLC0415 (it takes a while to load)
+
+    with duckdb.connect() as connection:
+        return connection.execute(FUNCTIONS, [kind]).fetchall()
+
+
+@cache
+def aggregates() -> frozenset[str]:
+    return frozenset(name for name, _ in _functions("aggregate"))
+
+
+@cache
+def _macros() -> Mapping[str, frozenset[str]]:
+    """Return the words of the definition of each macro, and of those of the macros that it calls."""
+    words: dict[str, set[str]] = defaultdict(set)
+    for name, definition in _functions("macro"):
+        words[name] |= set(re.findall(r"\w+", definition.lower()))
+    for own in words.values():
+        remaining = own & words.keys()
+        while remaining:
+            more = words[remaining.pop()] - own
+            own.update(more)
+            remaining |= more & words.keys()
+    return {name: frozenset(own) for name, own in words.items()}
+
+
+def _expressions(tree: Json) -> Iterator[tuple[Json, int | None]]:
+    """Yield the expressions of a syntax tree that have a place, and the number of the expression around each."""
+    remaining: list[tuple[object, int | None]] = [(tree, None)]
+    number = 0
+    while remaining:
+        each, outer = remaining.pop()
+        if isinstance(each, Mapping):
+            if "class" in each and each.get("query_location", UNKNOWN_OFFSET) != UNKNOWN_OFFSET:
+                yield each, outer
+                outer, number = number, number + 1
+            remaining += [(child, outer) for child in reversed(list(each.values()))]
+        elif isinstance(each, list):
+            remaining += [(child, outer) for child in reversed(each)]
+
+
+def objects(node: object) -> Iterator[Json]:
+    """Yield all objects of JSON, which may be nested deeply."""
+    remaining = [node]
+    while remaining:
+        each = remaining.pop()
+        if isinstance(each, Mapping):
+            yield each
+            remaining += each.values()
+        elif isinstance(each, list):
+            remaining += each
+
+
+def parsed(serialized: str) -> Any:
+    """Parse JSON that may be nested deeply: DuckDB writes an OR of n conditions on a scan with 2 n levels."""
+    with _deep_recursion():
+        return json.loads(serialized)
+
+
+@contextmanager
+def _deep_recursion() -> Iterator[None]:
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, MAX_JSON_LEVELS))
+    try:
+        yield
+    finally:
+        sys.setrecursionlimit(limit)

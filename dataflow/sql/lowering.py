@@ -12,7 +12,8 @@ from deltamark.dataflow.sql.algebra.join_tree import JoinTree, taken_apart
 from deltamark.dataflow.sql.algebra.operations import ALL_ROWS, AggregateCall, Order, Relational
 from deltamark.dataflow.sql.algebra.reused_groups import with_reused_groups
 from deltamark.dataflow.sql.algebra.rewrites import with_columns_for_groups, with_extremes, without_reductions
-from deltamark.dataflow.sql.problems import unsupported
+from deltamark.dataflow.sql.diagnosis import Diagnosis
+from deltamark.dataflow.sql.problems import FollowUpError, SqlError, unsupported
 from deltamark.dataflow.sql.rows.existence import marked, rest
 from deltamark.dataflow.sql.rows.groups import aggregated, extreme
 from deltamark.dataflow.sql.rows.join_graph import JoinGraph
@@ -24,6 +25,7 @@ from deltamark.dataflow.sql.rows.unions import aligned, union
 from deltamark.dataflow.sql.scalars.choices import first_known
 from deltamark.dataflow.sql.scalars.literals import constant
 from deltamark.dataflow.sql.scalars.values import Cell, Truth, Value, cell_of
+from deltamark.errors import DeltamarkError
 
 MAX_ROWS = 2**31 - 1
 """The largest k of the first k rows."""
@@ -39,11 +41,23 @@ class Lowering:
     def __init__(self, relations: Mapping[str, Collection]) -> None:
         self._relations = relations
         self._made: dict[Relational, Rows] = {}
+        self._diagnosis = Diagnosis(self.rows)
+
+    @property
+    def problems(self) -> Sequence[SqlError]:
+        """The problems of the operations that were made. If there are any, no rows are of use."""
+        return self._diagnosis.problems
 
     def rows(self, rel: Relational) -> Rows:
         """Return the rows of an operation."""
         if rel not in self._made:
-            self._made[rel] = self._make(rel)
+            try:
+                made = self._make(rel)
+            except FollowUpError:
+                made = self._diagnosis.stand_in(rel, None)
+            except DeltamarkError as error:
+                made = self._diagnosis.stand_in(rel, error)
+            self._made[rel] = made
         return self._made[rel]
 
     def _make(self, rel: Relational) -> Rows:

@@ -42,6 +42,10 @@ class SeveralSqlError(DeltamarkError):
         return f"{self.cause}:\n{self.actual}"
 
 
+class FollowUpError(Exception):
+    """Raised by the use of a value that was refused. It is no problem of its own, and no list of problems has it."""
+
+
 def unsupported(construct: str, place: Place | None = None, remedy: str = LISTED) -> SqlError:
     """Return the error for a construct that is not supported."""
     return SqlError(UNSUPPORTED, construct, remedy, place)

@@ -28,7 +28,10 @@ def sql(text: str, relations: Mapping[str, Collection]) -> Collection:
         _refuse_unreadable(readable)
     try:
         plan, columns = planned(Written(text, relations), {name: each.schema for name, each in relations.items()})
-        rows = Lowering(relations).rows(plan)
+        lowering = Lowering(relations)
+        rows = lowering.rows(plan)
+        if lowering.problems:
+            raise together(lowering.problems)
         cells = [
             as_double(cell) if type_ in DOUBLES else cell
             for cell, type_ in zip(rows.cells, columns.values(), strict=True)

@@ -8,10 +8,10 @@ from typing import cast
 from deltamark.dataflow.plan.weights import is_unique
 from deltamark.dataflow.sql.algebra import operations as algebra
 from deltamark.dataflow.sql.algebra.operations import Expression
-from deltamark.dataflow.sql.problems import unsupported
+from deltamark.dataflow.sql.problems import FollowUpError, unsupported
 from deltamark.dataflow.sql.rows.existence import matching, rest
 from deltamark.dataflow.sql.rows.joins import pairs
-from deltamark.dataflow.sql.rows.rows import Rows
+from deltamark.dataflow.sql.rows.rows import Rows, may_differ
 from deltamark.dataflow.sql.rows.unions import null_like, union
 from deltamark.dataflow.sql.written import SEVERAL_ROWS
 
@@ -32,6 +32,8 @@ def outer(left: Rows, right: Rows, conditions: Sequence[Expression], *, keeps_le
 def refuse_several_partners(rel: algebra.Join, right: Rows) -> None:
     """Raise an error for a scalar subquery of which a left row may have several rows."""
     if rel.kind == "SINGLE" and not _has_one_partner(rel, right):
+        if may_differ(right):
+            raise FollowUpError
         raise unsupported(SEVERAL_ROWS, rel.place, "aggregate it, by min(...) for one")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.plan import nodes
 from deltamark.dataflow.plan.terms import Ratio, Term, all_of, balanced, column, conjuncts
 from deltamark.dataflow.sql.algebra.operations import ColumnKey, Expression
@@ -20,7 +20,10 @@ from deltamark.dataflow.sql.scalars.conditions import FALSE, TRUE, both, negated
 from deltamark.dataflow.sql.scalars.expressions import condition as condition_of
 from deltamark.dataflow.sql.scalars.expressions import evaluate
 from deltamark.dataflow.sql.scalars.values import Cell, Truth, Value, rewritten
-from deltamark.dataflow.types import Field, Schema, Type
+from deltamark.dataflow.types import Field, Schema, Type, integer
+
+STAND_IN = "(refused)"
+"""The name of inputs that stand in for rows that cannot be made."""
 
 
 @dataclass(frozen=True)
@@ -120,6 +123,26 @@ class Rows:
                 new[name] = term
             names.append(name)
         return self.with_columns(new), names
+
+
+def standing_in(cells: Sequence[Cell]) -> Rows:
+    """Return one row that stands in for rows that cannot be made, with values of the same kinds and bounds.
+
+    Constants stay constants, and refused values are carried along.
+    """
+    types: dict[str, Type] = {"row": integer(0, 0)}
+    kept: list[Cell] = []
+    for at, cell in enumerate(cells):
+        stored = {} if isinstance(cell, values.Refused) else values.stored_terms(f"c{at}", cell)
+        is_constant = not any(each.columns for each in stored.values())
+        types |= {} if is_constant else {name: each.type for name, each in stored.items()}
+        kept.append(cell if is_constant else values.cell_of(f"c{at}", cell, types))
+    return Rows(source(STAND_IN, types, rows=1), tuple(kept))
+
+
+def may_differ(rows: Rows) -> bool:
+    """Return whether rows are made of others that stand in for refused ones, so that their properties may differ."""
+    return any(isinstance(each, nodes.Input) and each.name == STAND_IN for each in nodes.walk(rows.collection.node))
 
 
 def stored_term(cell: Cell, use: str = "as a key") -> Term:

@@ -15,7 +15,7 @@ from deltamark.dataflow.sql.scalars.values import Cell, Truth, Value, unified_va
 def aligned(parts: Sequence[Rows]) -> list[Rows]:
     """Store the columns of several rows under the same names, with the same kinds and scales."""
     names = [f"c{at}" for at in range(len(parts[0].cells))]
-    columns = [_unified([each.cells[at] for each in parts]) for at in range(len(names))]
+    columns = [unified_column([each.cells[at] for each in parts]) for at in range(len(names))]
     return [part.with_cells(each[at] for each in columns).stored(names) for at, part in enumerate(parts)]
 
 
@@ -26,7 +26,7 @@ def union(parts: Sequence[Rows]) -> Rows:
     return total.with_cells(values.cell_of(f"c{at}", cell, total.types) for at, cell in enumerate(total.cells))
 
 
-def _unified(cells: Sequence[Cell]) -> Sequence[Cell]:
+def unified_column(cells: Sequence[Cell]) -> Sequence[Cell]:
     """Give values the same kind; conditions become numbers if the others are no conditions."""
     if all(isinstance(each, Truth) for each in cells):
         return cells

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from deltamark.dataflow.plan.terms import Ratio, Term, column, null, number, rescaled
-from deltamark.dataflow.sql.problems import unsupported
+from deltamark.dataflow.sql.problems import FollowUpError, unsupported
 from deltamark.dataflow.sql.scalars.conditions import FALSE, TRUE, both, disjuncts, either, negated, surely
 from deltamark.dataflow.types import BOOL, SHORT, TEXT, Field, Type, integer, pack_short, spanning
 
@@ -52,6 +52,18 @@ class Truth:
     def number(self) -> Value:
         """Return 1 if it is true, 0 if it is false."""
         return Value(chosen(surely(self.true), number(1), number(0)), self.nulls)
+
+
+class Refused(Value):
+    """The value of an expression that is not supported. It can be carried along, but not used."""
+
+    def __init__(self) -> None:
+        pass
+
+    def __getattribute__(self, name: str) -> object:
+        if name in ("term", "null", "nulls"):
+            raise FollowUpError
+        return super().__getattribute__(name)
 
 
 Cell = Value | Truth

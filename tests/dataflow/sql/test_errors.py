@@ -50,16 +50,16 @@ REFUSED = {
     "select lower(s) from t": "the function lower of stored texts (line 1, column 8)",
     "select a from t where s like 'a_b'": "a pattern for stored text has % alone: 'a_b'",
     "select min(s) from t group by a": "min of stored texts by group (line 1, column 8)",
-    "select avg(a) from t group by c order by 1 limit 2": "a quotient as a key",
-    "select distinct a / 2 as q from t": "a quotient as a key",
-    "select q from (select a / 2 as q from t) group by q": "a quotient as a key",
-    "select max(a / 2) from t": "a quotient as the argument of max",
-    "select count(distinct a / 2) from t": "a quotient as the argument of count",
+    "select avg(a) from t group by c order by 1 limit 2": "a quotient in ORDER BY (line 1, column 8)",
+    "select distinct a / 2 as q from t": "a quotient in distinct rows (line 1, column 17)",
+    "select q from (select a / 2 as q from t) group by q": "a quotient in GROUP BY (line 1, column 23)",
+    "select max(a / 2) from t": "a quotient as the argument of max (line 1, column 8)",
+    "select count(distinct a / 2) from t": "a quotient as the argument of count (line 1, column 8)",
     "select avg(a / b) from t": "avg of a quotient (line 1, column 8)",
     "select q from (select a / b as q, b / a as r from t) where q < r": (
         "a comparison of two quotients whose divisors may be zero or negative (line 1, column 60)"
     ),
-    "select a / 2 from t union all select s from t": "a cast of a quotient to VARCHAR",
+    "select a / 2 from t union all select s from t": "a cast of a quotient to VARCHAR (line 1, column 8)",
     "select wide + wide + wide from t": "a value may not fit in 64 bits: 0..9223372036854775808 (line 1, column 13)",
     "select random() from t": "the function random (line 1, column 8)",
     "select d + interval 1 hour from t": (

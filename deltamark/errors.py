@@ -13,13 +13,15 @@ from types import MappingProxyType
 class DeltamarkError(Exception):
     """An error that the user can act on, in one line: the cause, the actual value, the next step.
 
+    time: the logical time of the rows that are wrong, if the error is about rows.
+
     >>> print(DeltamarkError("no such number of workers", 0, "give from 1 to 64"))
     no such number of workers: 0; give from 1 to 64
     """
 
-    def __init__(self, cause: str, actual: object, remedy: str) -> None:
+    def __init__(self, cause: str, actual: object, remedy: str, *, time: int | None = None) -> None:
         super().__init__(cause, actual, remedy)
-        self.cause, self.actual, self.remedy = cause, actual, remedy
+        self.cause, self.actual, self.remedy, self.time = cause, actual, remedy, time
 
     def __str__(self) -> str:
         return " ".join(f"{self.cause}: {self.actual}; {self.remedy}".split())

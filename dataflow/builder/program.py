@@ -87,6 +87,11 @@ class Program:
         """The states of the operators that keep rows or can fail, by block."""
         self.frontier, self.worker, self.spins = self.words(1), self.words(1), self.words(1)
         """Cells: the end of the superstep, the number of this worker, and its loads for another worker's message."""
+        self.stop = self.memory.share(1)
+        """A cell that is not 0 once a worker has failed."""
+        self.failed_step = -1
+        """The step at which an operator of this worker has failed; -1 if none has."""
+        self._running: Schedule | None = None
         self.one = self.cell(1)
         self.fan_out = self.cell()
         """The cell of the most rows that an operator has made of the slice: see kernels.program."""
@@ -155,16 +160,26 @@ class Program:
 
         If a table is too small, it is enlarged. wait: called while another worker is awaited.
         """
+        self._running = schedule
         stopped = self._run(schedule, start)
         while stopped != status.DONE:
             at, reason = divmod(stopped, 4)
             if reason == status.FAILED:
+                self.failed_step = self.step
                 raise self.states[schedule.ops[at]].problem()
             if reason == status.WAITING:
                 wait()
             else:
                 make_room(self, schedule.ops[at])
             stopped = self._run(schedule, at)
+
+    @property
+    def step(self) -> int:
+        """The number of the step that runs: all workers count the operators of all supersteps alike."""
+        if self._running is None:
+            return 0
+        program = ProgramBlock(self._running.block)
+        return program.supersteps * len(self._running.ops) + program.running
 
     def run_batches(self, schedule: Schedule, batches: int) -> None:
         """Run the batches of a `BatchesBlock` one after another, as one feed."""
@@ -268,7 +283,7 @@ class Program:
         words = ProgramBlock.words(
             inputs=len(inputs), input_blocks=table, ops=len(blocks), op_blocks=table + 8 * len(inputs),
             frontier=self.frontier, slice_rows=rows, workers=self.workers, worker=self.worker, fan_out=self.fan_out,
-            max_slice_rows=rows, idle=table + 8 * (len(inputs) + len(blocks)),
+            stop=self.stop, max_slice_rows=rows, idle=table + 8 * (len(inputs) + len(blocks)),
         )  # fmt: skip
         view(memory, len(words))[:] = words
         content = [*inputs, *blocks, *idle]

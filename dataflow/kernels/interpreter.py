@@ -65,7 +65,7 @@ from deltamark.dataflow.kernels.program import (
     cut,
     take_slice,
 )
-from deltamark.dataflow.kernels.status import BACK, DONE, FORWARD, NEEDS_ROOM
+from deltamark.dataflow.kernels.status import BACK, DONE, FORWARD, NEEDS_ROOM, WAITING
 from deltamark.dataflow.kernels.text import functions as text
 from deltamark.dataflow.kernels.text import pool as text_pool
 from deltamark.dataflow.kernels.text.functions import (
@@ -86,7 +86,8 @@ STEPS_PER_POLL = 8
 def run(address: int, start: int) -> int:
     """Run from an operator, or from the next slice (start -1), to the end of the feed or its last batch; return DONE.
 
-    If an operator cannot go on, return 4 * its number + its status. Once the reason is removed, start there again.
+    If an operator cannot go on, return 4 * its number + its status. Once the reason is removed, start there again. So
+    the first operator of each superstep waits once a worker has failed.
     """
     program = ProgramBlock(address)
     at, steps = start, 0
@@ -96,6 +97,9 @@ def run(address: int, start: int) -> int:
             skip_unread(program)
             cut(program)
             at = 0
+            program.running = 0
+            if program.stop != 0:
+                return WAITING
         while at < program.ops:
             idle = IdleBlock(program.idle[IDLE_BLOCK_WORDS * at :].address)
             if idle.first == 0 and idle.second == 0 and idle.third == 0 and idle.fourth == 0:

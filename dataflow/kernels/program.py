@@ -50,6 +50,10 @@ class ProgramBlock(Block):
     slice_rows: int
     more: int = 0
     """Whether rows are left after this slice."""
+    supersteps: int = 0
+    """The number of supersteps so far."""
+    stop: Cell
+    """Not 0 once a worker has failed."""
     workers: int
     """Workers run the same program over the same feed. A superstep has a slice for each worker."""
     worker: Cell
@@ -130,6 +134,7 @@ def adapt_slice(program: ProgramBlock) -> None:
 @kernel
 def cut(program: ProgramBlock) -> None:
     """Take the next superstep, which has a slice for each worker."""
+    program.supersteps += 1
     if program.workers == 1:
         _cut_slice(program, program.slice_rows, program.worker == 0)
         for index in range(program.inputs):

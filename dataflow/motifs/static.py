@@ -161,7 +161,7 @@ class StaticMotif:
         """Fork the other workers, which inherit the indexes."""
         memory = self._program.memory
         self._board = memory.share(self._workers * self._line_words)
-        self._pool = ProcessPool(self._workers, memory)
+        self._pool = ProcessPool(self._workers, self._program)
         self._pool.start(self._become, self._command)
 
     def _close_pool(self) -> None:

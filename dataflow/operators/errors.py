@@ -9,7 +9,12 @@ from deltamark.errors import DeltamarkError
 
 def negative_multiplicity(row: Mapping[str, int], time: int) -> DeltamarkError:
     """Return the error for a row that is retracted more often than it was inserted."""
-    return DeltamarkError("a negative multiplicity", described(row, time), "retract only what was inserted before")
+    return wrong_row("a negative multiplicity", row, time, "retract only what was inserted before")
+
+
+def wrong_row(cause: str, row: Mapping[str, int], time: int, remedy: str) -> DeltamarkError:
+    """Return the error for a row that is wrong as of a time."""
+    return DeltamarkError(cause, described(row, time), remedy, time=time)
 
 
 def wide_weight() -> DeltamarkError:

@@ -218,10 +218,10 @@ class LoopReduction:
         match reduce.error:
             case kernel.ENDLESS:
                 message = f"a loop has not converged after {MAX_ITERATIONS} iterations"
-                return DeltamarkError(message, f"time {reduce.now}", remedy)
+                return DeltamarkError(message, f"time {reduce.now}", remedy, time=reduce.now)
             case kernel.CYCLE:
                 actual = f"the same rows again after {reduce.error_value} iterations, time {reduce.now}"
-                return DeltamarkError("a loop does not converge", actual, remedy)
+                return DeltamarkError("a loop does not converge", actual, remedy, time=reduce.now)
             case kernel.NEGATIVE_WEIGHT:
                 return negative_multiplicity(self._row(reduce), reduce.now)
         return wide_weight()

@@ -4,6 +4,12 @@ This process is worker 0. The others are forked from it, and live until the pool
 worker 0 ends. Commands are sent through pipes; results come back through a board of words in shared memory. A process
 that waits for another regularly checks that all are alive, so no process waits for a dead one.
 
+If operators of several workers fail, the error of the first one in the order of a single worker is raised: that of the
+first superstep, in it of the first operator of the program, and for it that of the earliest time, at last that of the
+first worker. A worker that fails sends nothing more, and the others stop only behind the steps at which one has failed.
+So each worker has run the steps before the first failure, with all rows, and that failure depends on no other. An error
+that comes from no operator, which is a fault, precedes those of operators.
+
 Forking is safe although other threads may run: a child runs nothing but the commands, in one thread.
 """
 
@@ -20,13 +26,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, NoReturn, TypeVar
 
-from deltamark.dataflow.kernels.core.memory import Memory, view
+from deltamark.dataflow.builder.program import Program
+from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.parallel.exchange import LINE, awaited, publish
 from deltamark.dataflow.runtime.process_ends import described_end, end_with
+from deltamark.dataflow.types import FOREVER
 from deltamark.errors import DeltamarkError
 
-FINISHED, RESULT = 0, 1
-"""Words of a worker's line on the board: the number of commands it has run, and the result of the last one."""
+FINISHED, RESULT, ENDED, STEP, TIME = range(5)
+"""Words of a worker's line on the board: the number of commands it has run, the result of the last one, whether it has
+failed or stopped, and if so the step and the time of its failure."""
+
+FAULT = -1
+"""The step of an error that comes from no operator."""
 
 MAX_SPINS, MAX_POLLS = 60_000, 400
 """Polls for a result, or for a command, before a process sleeps, if each has a core of its own. After them Python
@@ -44,7 +56,7 @@ MessageT = TypeVar("MessageT")
 
 
 class StoppedError(Exception):
-    """Raised in a worker when another one has failed."""
+    """Raised in a worker when another one has failed at an earlier step."""
 
 
 @dataclass
@@ -59,11 +71,11 @@ class ForkedWorker:
 class ProcessPool(Generic[MessageT]):
     """The workers of a dataflow, each a process; `run` runs a command in all of them."""
 
-    def __init__(self, workers: int, memory: Memory) -> None:
+    def __init__(self, workers: int, program: Program) -> None:
         self.workers = workers
+        self._program = program
         self._command: Callable[[MessageT], int] = _no_command
-        self._board = memory.share(LINE * (workers + 1))
-        self._stop = self._board + 8 * LINE * workers
+        self._board = program.memory.share(LINE * workers)
         self._worker = self._sent = self._checks = 0
         self._closed = False
         self._process = os.getpid()
@@ -85,10 +97,6 @@ class ProcessPool(Generic[MessageT]):
         self.check()
         try:
             return self._run(message)
-        except StoppedError:
-            error = self._reported()
-            self.close()
-            raise error from None
         except BaseException:
             self.close()
             raise
@@ -107,20 +115,37 @@ class ProcessPool(Generic[MessageT]):
                 os.write(child.commands, len(content).to_bytes(4, "little") + content)
             except BrokenPipeError:
                 self._give_up(worker)
-        results = [self._command(message)]
+        own = self._run_own(message)
         for worker in self._children:
-            line = self._board + 8 * LINE * worker
-            while not awaited(line + 8 * FINISHED, self._sent, self._spins):
-                self.wait()
-            results.append(int(view(line, RESULT + 1)[RESULT]))
-        return results
+            while not awaited(self._line(worker) + 8 * FINISHED, self._sent, self._spins) and not self._ends(worker):
+                self._pause()
+        if self._has_stopped:
+            _, _, worker = self._first_failure()
+            raise own if worker == 0 and own is not None else self._reported(worker) from None
+        return [self._word(worker, RESULT) for worker in range(self.workers)]
+
+    def _run_own(self, message: MessageT) -> Exception | None:
+        """Run the command in this process; return its error."""
+        try:
+            view(self._line(0), RESULT + 1)[RESULT] = self._command(message)
+        except StoppedError:
+            return None
+        except Exception as error:  # noqa: BLE001 (it is raised once it is the first one)
+            self._fail(error)
+            return error
+        return None
 
     def wait(self) -> None:
-        """Let other processes run, and check that all workers are alive."""
-        if view(self._stop, 1)[0] != 0:
+        """Let other processes run; raise an error if a worker has died, or has failed at a step before this one's."""
+        if self._has_stopped and self._first_failure()[0] < self._program.step:
             raise StoppedError
+        self._pause()
+
+    def _pause(self) -> None:
+        """Let other processes run, and check that no worker has died."""
         for worker, child in self._children.items():
-            if os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None:
+            has_exited = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+            if has_exited and not self._word(worker, ENDED):
                 self._give_up(worker)
         self._checks += 1
         if self._checks % MAX_YIELDS == 0:
@@ -141,16 +166,44 @@ class ProcessPool(Generic[MessageT]):
     def __del__(self) -> None:
         self.close()
 
-    def _reported(self) -> DeltamarkError:
-        """Return the error of the worker that has stopped the others."""
-        child = self._children[int(view(self._stop, 1)[0])]
-        error: DeltamarkError = pickle.loads(_read(child.errors))  # noqa: S301 (our own process wrote it)
+    def _line(self, worker: int) -> int:
+        return self._board + 8 * LINE * worker
+
+    def _word(self, worker: int, word: int) -> int:
+        return int(view(self._line(worker), TIME + 1)[word])
+
+    @property
+    def _has_stopped(self) -> bool:
+        """Whether a worker has failed."""
+        return bool(view(self._program.stop, 1)[0])
+
+    def _first_failure(self) -> tuple[int, int, int]:
+        """Return the step, the time and the worker of the first failure so far."""
+        ended = (worker for worker in range(self.workers) if self._word(worker, ENDED))
+        return min((self._word(worker, STEP), self._word(worker, TIME), worker) for worker in ended)
+
+    def _ends(self, worker: int) -> bool:
+        """Return whether a worker has failed or stopped, or a fault has occurred, which is the first failure."""
+        return self._has_stopped and (self._word(worker, ENDED) != 0 or self._first_failure()[0] == FAULT)
+
+    def _fail(self, error: BaseException) -> None:
+        """Publish the step and the time of this worker's failure."""
+        step = self._program.failed_step
+        time = error.time if isinstance(error, DeltamarkError) else None
+        self._end(step, FOREVER if time is None else time)
+        publish(self._program.stop, 1)
+
+    def _end(self, step: int, time: int) -> None:
+        view(self._line(self._worker), TIME + 1)[STEP:] = step, time
+        publish(self._line(self._worker) + 8 * ENDED, 1)
+
+    def _reported(self, worker: int) -> DeltamarkError:
+        """Return the error that a worker has sent."""
+        error: DeltamarkError = pickle.loads(_read(self._children[worker].errors))  # noqa: S301 (our own process wrote it)
         return error
 
     def _give_up(self, worker: int) -> NoReturn:
-        """Raise the error for a worker that has ended."""
-        if view(self._stop, 1)[0] != 0:
-            raise StoppedError
+        """Raise the error for a worker that has died."""
         pid = self._children[worker].pid
         end = described_end(pid)
         remedy = "this is a fault in deltamark: please report it"
@@ -181,7 +234,7 @@ class ProcessPool(Generic[MessageT]):
 
     def _serve(self, commands: int, errors: int, prepare: Callable[[int], None]) -> NoReturn:
         """Run commands in a child until the pool ends."""
-        line = self._board + 8 * LINE * self._worker
+        line = self._line(self._worker)
         try:
             prepare(self._worker)
             while True:
@@ -191,11 +244,12 @@ class ProcessPool(Generic[MessageT]):
                 view(line, RESULT + 1)[RESULT] = result
                 publish(line + 8 * FINISHED, self._sent)
         except StoppedError:
+            self._end(FOREVER, FOREVER)
             os._exit(0)
         except BaseException as error:  # noqa: BLE001 (worker 0 reports whatever it is)
             content = pickle.dumps(_as_ours(error, self._worker))
             os.write(errors, len(content).to_bytes(4, "little") + content)
-            publish(self._stop, self._worker)
+            self._fail(error)
             os._exit(1)
 
     def _received(self, commands: int) -> MessageT:

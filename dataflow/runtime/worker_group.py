@@ -64,7 +64,7 @@ class WorkerGroup:
         """The number of changes of each answer that each worker has collected."""
         view(self._program.spins, 1)[0] = spins(workers)
         self._number = 0
-        self._pool: ProcessPool[tuple[str, Any]] = ProcessPool(workers, self._program.memory)
+        self._pool: ProcessPool[tuple[str, Any]] = ProcessPool(workers, self._program)
         self._pool.start(self._become, self._command)
 
     @property

@@ -185,6 +185,8 @@ def _process_superstep(op: PrefixAggregateBlock, worker: int, workers: int) -> i
         status = aggregate(of)
     else:
         of.out_size = 0
+    if status != 0:
+        return status  # the state describes the error
     for other in range(worker + 1, workers):
         _add_slice(of, _sums_of(op, other))
     if of.open_time < frontier:

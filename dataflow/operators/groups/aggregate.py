@@ -51,9 +51,10 @@ class Groups:
         if isinstance(self.block, AggregateBlock) and (total := _sum_out_of_bounds(self.block)) is not None:
             actual = described(row, time, unnamed="the only group")
             if abs(total) > LARGEST:
-                return DeltamarkError("a sum needs more than 64 bits", actual, "narrow the bounds of what is summed")
+                cause, remedy = "a sum needs more than 64 bits", "narrow the bounds of what is summed"
+                return DeltamarkError(cause, actual, remedy, time=time)
             remedy = "retract only what was inserted before, and keep to the declared number of rows"
-            return DeltamarkError("a sum is out of bounds", f"{total} for {actual}", remedy)
+            return DeltamarkError("a sum is out of bounds", f"{total} for {actual}", remedy, time=time)
         return negative_multiplicity(row, time)
 
 

@@ -27,7 +27,7 @@ from deltamark.dataflow.kernels.groups.grouped_rows import (
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.ordered.btree import MAX_DEPTH, BTree
 from deltamark.dataflow.kernels.text.pool import TextPool
-from deltamark.dataflow.operators.errors import described, negative_multiplicity, wide_weight
+from deltamark.dataflow.operators.errors import negative_multiplicity, wide_weight, wrong_row
 from deltamark.dataflow.types import Schema
 from deltamark.errors import DeltamarkError
 
@@ -99,8 +99,8 @@ class GroupedState:
         if error == NEGATIVE:
             return negative_multiplicity(row, time)
         if error == TWO_LIMITS:
-            return DeltamarkError("more than one limit", described(row, time), "give at most one row of limits a key")
-        return DeltamarkError("a denominator that is not positive", described(row, time), "divide by a number of rows")
+            return wrong_row("more than one limit", row, time, "give at most one row of limits a key")
+        return wrong_row("a denominator that is not positive", row, time, "divide by a number of rows")
 
 
 @dataclass(frozen=True)

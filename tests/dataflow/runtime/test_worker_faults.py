@@ -21,9 +21,12 @@ from support.random_plans.streams import inputs_of
 from support.written_plans.spread import SPREAD, left, right
 
 from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.kernels.core.memory import view
+from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.runtime.worker_group import WorkerGroup
+from deltamark.dataflow.types import integer
 from deltamark.errors import DeltamarkError
 
 
@@ -100,6 +103,81 @@ def test_several_workers_raise_the_error_of_one(name, key):
         found.append(str(error.value))
     assert found[0] == found[1]
     assert "time 9" in found[0]
+
+
+@pytest.fixture(params=range(3))
+def slow(request, monkeypatch):
+    """Let one of three workers begin each command late."""
+    whole = WorkerGroup._command
+
+    def late(group, message):
+        if group._number == request.param:
+            time.sleep(0.05)
+        return whole(group, message)
+
+    monkeypatch.setattr(WorkerGroup, "_command", late)
+
+
+def error_of(plans, streams, workers):
+    """Return the error of a feed of streams."""
+    batches = {name: arrays({"left": left, "right": right}[name].schema, stream) for name, stream in streams.items()}
+    with closing(Dataflow(plans, workers=workers)) as engine, pytest.raises(DeltamarkError) as error:
+        engine.push(batches)
+    return str(error.value)
+
+
+def retracted(key, time):
+    """Return the changes of a row that is retracted too often. Each of the keys 0 to 2 has another owner of three."""
+    row = (256 * key + 5, 1)
+    return [(row, 0, 1), (row, time, -2)]
+
+
+@pytest.mark.usefixtures("slow")
+@pytest.mark.parametrize(("one", "other"), [(0, 1), (1, 2), (2, 0)])
+def test_the_earliest_of_the_failures_of_an_operator_is_raised_whichever_worker_is_late(one, other):
+    plans = {"ids": left.distinct("id")}
+    streams = {"left": sorted([*retracted(one, 7), *retracted(other, 5)], key=lambda update: update[1])}
+    assert error_of(plans, streams, 3) == error_of(plans, streams, 1)
+    assert f"id={256 * other + 5} at time 5" in error_of(plans, streams, 3)
+
+
+@pytest.mark.usefixtures("slow")
+@pytest.mark.parametrize(("one", "other"), [(0, 1), (1, 2), (2, 0)])
+def test_the_failure_of_the_first_operator_of_a_superstep_is_raised_whichever_worker_is_late(one, other):
+    plans = {"first": left.distinct("id"), "second": right.distinct("id")}
+    streams = {"left": retracted(one, 7), "right": retracted(other, 5)}
+    assert error_of(plans, streams, 3) == error_of(plans, streams, 1)
+    assert f"id={256 * one + 5} at time 7" in error_of(plans, streams, 3)
+
+
+def test_the_error_of_a_sum_does_not_depend_on_the_slices_behind_it():
+    amounts = source("amounts", {"amount": integer(2**31, 2**31 + 2, scale=4)}, rows=800_000)
+    total = amounts.aggregate(mean=(col.amount * col.amount).mean())
+    rows = [(2**31 + 2, 11, 1), (2**31 + 1, 12, 3), (2**31 + 1, 1012, -6), (2**31 + 1, 1012, 3), (2**31, 1014, 2)]
+    stream = [((amount,), at, diff) for amount, at, diff in rows]
+    found = set()
+    for workers in (1, 2, 3):
+        with closing(Dataflow(total, workers=workers)) as engine, pytest.raises(DeltamarkError) as error:
+            feed(engine, total, {"amounts": stream})
+        found.add(str(error.value))
+    assert found == {"a sum needs more than 64 bits: the only group at time 12; narrow the bounds of what is summed"}
+
+
+def test_a_worker_that_awaits_no_message_stops_at_the_superstep_behind_a_failure(monkeypatch):
+    whole = WorkerGroup._command
+
+    def after_a_failure(group, message):
+        while group._number == 0 and not view(group.worker.compiled.program.stop, 1)[0]:
+            time.sleep(0.001)
+        return whole(group, message)
+
+    monkeypatch.setattr(WorkerGroup, "_command", after_a_failure)
+    stream = [*retracted(1, 0), *(((5, 1), time, 1) for time in range(1, 100))]
+    with closing(WorkerGroup({"ids": left.distinct("id")}, 3)) as engine:
+        with pytest.raises(DeltamarkError, match="id=261 at time 0"):
+            engine.push({"left": arrays(left.schema, stream)})
+        program = engine.worker.compiled.program
+        assert program.step < 3 * len(program.ops)
 
 
 def test_a_failed_worker_is_named_with_its_error():

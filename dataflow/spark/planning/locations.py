@@ -38,9 +38,16 @@ def may_cancel(node: Node, at: Location) -> bool:
 
 
 def is_chain(node: Node) -> bool:
-    """Return whether a node can be computed from one input row by row, without state."""
-    if isinstance(node, Filter | Project | Negate):
-        return is_chain(node.rows)
+    """Return whether a node can be computed from one input row by row, without state, and only copies texts.
+
+    Stage 0 sends a text as the place of the input's row that has it, so it cannot send a computed one.
+    """
+    match node:
+        case Project():
+            texts = [name for name, term in node.columns if term.type.kind == "text"]
+            return is_chain(node.rows) and node.copied.keys() >= set(texts)
+        case Filter() | Negate():
+            return is_chain(node.rows)
     return isinstance(node, Input)
 
 

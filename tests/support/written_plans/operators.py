@@ -7,6 +7,7 @@ from support.written_plans.thresholds import above, below
 
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col, count, when
+from deltamark.dataflow.sql.query import sql
 from deltamark.dataflow.types import SHORT, TEXT, code_type, date_type, integer
 
 ROWS = 100_000
@@ -54,6 +55,10 @@ OPERATORS = {
     "where-on-text": notes.where(col.text.like("a%x%t%") | (col.other == "b")).select("key"),
     "where-on-text-of-what-is-filtered": notes.where(col.key > 0).where(col.text == col.other),
     "select-parts-of-text": notes.select(x=col.text.substring(2, 3), y=col.other.substring(1, 1)),
+    "computed-text": sql(
+        "SELECT key, CASE key WHEN 1 THEN text ELSE other END AS either, 'always' AS same FROM notes", {"notes": notes}
+    ),
+    "text-of-a-word": sql("SELECT CASE value WHEN 1 THEN word ELSE 'none' END AS name FROM items", {"items": items}),
     "group-by-text": notes.count(by=("text", "other")),
     "distinct-text": notes.distinct("text"),
     "join-on-text": notes.select("key", "text").join(notes.select("other", n=col.key), on={"text": "other"}),

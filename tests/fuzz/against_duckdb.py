@@ -11,34 +11,36 @@ import duckdb
 import pyarrow as pa
 from support.engines.driving import added, between, feed
 from support.random_plans.choices import Choices
-from support.random_plans.growth import degree, plan
+from support.random_plans.growth import degree
 from support.random_plans.streams import Streams, cut, inputs_of, streams_for, times_of
 from support.reference.answers import answer
 from support.reference.rows import Row, Rows, consolidated
 
 from deltamark.dataflow.plan.nodes import Concat, walk
-from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import NULL, Schema
 from deltamark.errors import DeltamarkError
-from fuzz.engines import SLICE_ROWS, Fed
-from fuzz.example import compare, expected
+from fuzz.engines import SLICE_ROWS, FedWorkers
+from fuzz.example import compare, expected, have_null
+from fuzz.plans import grown_with_queries
 from fuzz.sql import NotInSqlError, sql_of
 
 MOST_ANSWERS = 4
 
 
 @dataclass
-class AsSql(Fed):
+class AsSql(FedWorkers):
     sql: str
 
     def check(self) -> None:
         try:
-            with closing(Dataflow(self.collection)) as worker:
-                stream = added(feed(worker, self.collection, between(self.streams, set(times))) for times in self.feeds)
+            with closing(self.dataflow()) as engine:
+                stream = added(feed(engine, self.collection, between(self.streams, set(times))) for times in self.feeds)
         except DeltamarkError as error:
             if not expected(self.collection, self.streams).allows(error, max(times_of(self.streams))):
                 raise
             return
+        inputs = [row for stream in self.streams.values() for row, _, _ in stream]
+        self.has_null = have_null([*inputs, *(row for _, row in stream)])
         times = times_of(self.streams)
         for time in {*times[:: max(len(times) // MOST_ANSWERS, 1)], *times[-1:]}:
             if self.is_negative(time):
@@ -79,10 +81,12 @@ def as_sql(choices: Choices) -> AsSql:
     """Draw plans of fewer and fewer steps until one can be written as SQL."""
     sql, steps = "", 5
     while not sql:
-        collection = plan(choices, wild=True, steps=steps, heavy=False)
+        pool, texts = grown_with_queries(choices, wild=True, heavy=False, steps=steps)
+        collection = pool[-1].rows
         try:
             sql = sql_of(collection.node)
         except NotInSqlError:
             steps -= 1
     streams = streams_for(choices, inputs_of(collection), degree(collection.node))
-    return AsSql(collection, streams, cut(choices, times_of(streams)), choices.pick(SLICE_ROWS), sql)
+    feeds, slice_rows, workers = cut(choices, times_of(streams)), choices.pick(SLICE_ROWS), choices.pick((1, 2, 3))
+    return AsSql(collection, texts.of(collection), streams, feeds, slice_rows, workers, sql)

@@ -2,39 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field
 
-import numpy as np
 from support.engines.chain import Pieces
 from support.engines.driving import arrays, between, feed, shuffled, stream_of, undone
 from support.random_plans.choices import Choices
-from support.random_plans.growth import degree, plan
+from support.random_plans.growth import degree
 from support.random_plans.streams import Streams, cut, inputs_of, spoiled, streams_for, times_of
 
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.kernels.arrangements import debts
-from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
-from deltamark.dataflow.kernels.arrangements.slots import is_dead
-from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.operators.arrangement import Arrangement
 from deltamark.dataflow.plan.nodes import NullRow, walk
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.errors import DeltamarkError
-from fuzz.example import Expected, WrongError, changed, check, compare, expected, is_heavy, slices, written
+from fuzz.begun import BEGINS, Begin, begun
+from fuzz.example import (
+    NO_SPACE,
+    Expected,
+    WrongError,
+    changed,
+    check,
+    compare,
+    expected,
+    is_heavy,
+    retract,
+    slices,
+    traits_of,
+    written,
+)  # fmt: skip
+from fuzz.plans import grown_with_queries
 
 SLICE_ROWS = (64, 1, 2, 3, 5, 16)
-
-COUNTED_DEBTS = [debts.MIN_DEBTS - 1, 0, debts.MIN_DEBTS - 2] * 20
-"""The debts of the first keys, in examples with debts."""
-
-MAX_IDS = 1 << 16
-"""The largest number of possible keys of an arrangement that begins with debts, which visits all of them."""
-
-NO_SPACE = "no address space"
-"""An error that plans over billions of declared rows may raise."""
 
 
 @dataclass
@@ -42,9 +42,11 @@ class Fed:
     """An example of one plan: its streams, their feeds, and the engine that runs it."""
 
     collection: Collection
+    texts: Sequence[str]
     streams: Streams
     feeds: list[list[int]]
     slice_rows: int
+    has_null: bool = field(default=False, init=False)
 
     def run(self) -> None:
         with slices(self.slice_rows):
@@ -57,30 +59,56 @@ class Fed:
     def check(self) -> None:
         raise NotImplementedError
 
+    def expected(self, streams: Streams) -> Expected:
+        wanted = expected(self.collection, streams)
+        self.has_null = wanted.has_null
+        return wanted
+
+    @property
+    def run_by(self) -> tuple[int, str]:
+        """The number of workers, or of others, and their name."""
+        raise NotImplementedError
+
+    def traits(self) -> Iterator[str]:
+        retracts = retract(self.streams)
+        return traits_of(*self.run_by, has_null=self.has_null, retracts=retracts, texts=self.texts)
+
     def __str__(self) -> str:
-        settings = {name: value for name, value in vars(self).items() if name not in ("collection", "streams")}
-        return written(self.collection, self.streams, **settings)
+        apart = ("collection", "texts", "streams", "has_null")
+        settings = {name: value for name, value in vars(self).items() if name not in apart}
+        return written(self.collection, self.texts, self.streams, **settings)
 
 
 @dataclass
-class OnOneWorker(Fed):
+class FedWorkers(Fed):
+    workers: int
+
+    @property
+    def run_by(self) -> tuple[int, str]:
+        return self.workers, "worker"
+
+    def dataflow(self) -> Dataflow[Batch]:
+        return Dataflow(self.collection, workers=self.workers)
+
+
+@dataclass
+class OnWorkers(FedWorkers):
     order: int
     goes: bool
     at_once: bool
-    debts: bool
+    begins: Begin
 
     def check(self) -> None:
         streams = shuffled(self.streams, self.order) if self.order else self.streams
-        wanted = expected(self.collection, streams)
-        with closing(Dataflow(self.collection)) as worker:
-            if self.debts:
-                begin_debts(worker)
-                wanted.must_fail = False
-            if not check(worker, self.collection, streams, self.feeds, wanted):
+        wanted = self.expected(streams)
+        may_have_debts = self.begins != ""  # then an error may be found later, or not at all
+        wanted.must_fail = wanted.must_fail and not may_have_debts
+        with begun(self.begins), closing(self.dataflow()) as engine:
+            if not check(engine, self.collection, streams, self.feeds, wanted):
                 return
             if self.goes:
-                self.leave(worker, wanted)
-        if self.at_once and not self.debts:  # an arrangement without debts may find an error first
+                self.leave(engine, wanted)
+        if self.at_once and self.workers == 1 and not may_have_debts:
             self.feed_at_once(streams, wanted)
 
     def feed_at_once(self, streams: Streams, wanted: Expected) -> None:
@@ -90,73 +118,38 @@ class OnOneWorker(Fed):
             return
         schemas = inputs_of(self.collection)
         batches = {name: arrays(schemas[name], stream) for name, stream in streams.items() if stream}
-        with closing(Dataflow(self.collection)) as worker:
-            changes, each = worker.feed_each(batches, ends)
+        with closing(self.dataflow()) as engine:
+            changes, each = engine.feed_each(batches, ends)
         compare(stream_of(self.collection, changes), wanted.until(ends[-1]))
         counts = [len(wanted.until(end)) for end in ends]
         found = [count - before for count, before in zip(counts, [0, *counts], strict=False)]
         if each.changes.tolist() != found:
             raise WrongError("another number of changes", f"feeds that end with {ends}: {each.changes}, not {found}")
 
-    def leave(self, worker: Dataflow, wanted: Expected) -> None:
-        """Delete all rows: the worker must keep as much as one without input."""
+    def leave(self, engine: Dataflow[Batch], wanted: Expected) -> None:
+        """Delete all rows: the workers must keep as much as those without input.
+
+        With debts there are up to three rows of an arrangement for each unit of weight, that of a null row included.
+        """
         end = max(times_of(self.streams), default=0) + 1
         try:
-            feed(worker, self.collection, between(undone(self.streams), {end}))
+            feed(engine, self.collection, between(undone(self.streams), {end}))
+            feed(engine, self.collection, {})  # releases the texts of the last output
         except DeltamarkError as error:
             if wanted.allows(error, end):
                 return
             raise
-        feed(worker, self.collection, {})  # releases the texts of the last output
-        left, never = kept(worker), untouched(self.collection)
-        if left != never:
+        left, never = engine.state_rows(), self.untouched()
+        if not never <= left <= (never if self.begins == "" else 3 * never):
             raise WrongError("rows are left", f"{left} are kept though none is live, and {never} at the start")
 
-
-def begin_debts(worker: Dataflow[Batch] | Dataflow[dict[str, Batch]]) -> None:
-    """Let arrangements have debts; the lists of some keys are consolidated after their first one."""
-    for each in worker.states(Arrangement):
-        rows = ArrangementBlock(each.block)
-        ids = len(COUNTED_DEBTS) if rows.keys.hashed else rows.keys.high - rows.keys.low + 1
-        if ids <= MAX_IDS and not rows.has_debts:
-            debts.begin(rows)
-            count = min(ids, len(COUNTED_DEBTS))
-            view(rows.debts.address, count).view(np.int32)[::2] = COUNTED_DEBTS[:count]
-
-
-def kept(worker: Dataflow[Batch]) -> int:
-    """Count what a worker keeps, the rows of arrangements with their weights.
-
-    Their number depends on the past: two equal rows may be one row of weight 2 or two rows of weight 1.
-    """
-    return worker.state_rows() + sum(abs(weight) - 1 for weight in weights(worker))
-
-
-def weights(worker: Dataflow[Batch]) -> Iterator[int]:
-    """Yield the weights of the rows of all arrangements that store weights."""
-    for each in worker.states(Arrangement):
-        rows = ArrangementBlock(each.block)
-        if rows.weighted:
-            yield from (rows.weight[slot] for slot in range(rows.top) if not is_dead(rows, slot))
-
-
-def untouched(collection: Collection) -> int:
-    """Count what a worker without input keeps."""
-    if not any(isinstance(node, NullRow) for node in walk(collection.node)):
-        return 0
-    with closing(Dataflow(collection)) as worker:
-        feed(worker, collection, {})
-        return kept(worker)
-
-
-@dataclass
-class OnWorkers(Fed):
-    workers: int
-
-    def check(self) -> None:
-        wanted = expected(self.collection, self.streams)
-        with closing(Dataflow(self.collection, workers=self.workers)) as engine:
-            check(engine, self.collection, self.streams, self.feeds, wanted)
+    def untouched(self) -> int:
+        """Count what workers without input keep."""
+        if not any(isinstance(node, NullRow) for node in walk(self.collection.node)):
+            return 0
+        with begun(""), closing(self.dataflow()) as engine:
+            feed(engine, self.collection, {})
+            return engine.state_rows()
 
 
 @dataclass
@@ -165,38 +158,46 @@ class InStages(Fed):
     everywhere: list[str]
     order: int
 
+    @property
+    def run_by(self) -> tuple[int, str]:
+        return self.shards, "shard"
+
     def check(self) -> None:
-        wanted = expected(self.collection, self.streams)
-        with ExitStack() as stack:
-            stack.enter_context(
-                changed("deltamark.dataflow.spark.state_log", MIN_MERGED_ENTRIES=2, MAX_ENTRIES=4, MAX_VALUE_BYTES=1000)
-            )
-            pieces = Pieces(self.collection, self.shards, self.everywhere, self.order + 1)
-            check(stack.enter_context(closing(pieces)), self.collection, self.streams, self.feeds, wanted)
+        wanted = self.expected(self.streams)
+        with (
+            changed("deltamark.dataflow.spark.state_log", MIN_MERGED_ENTRIES=2, MAX_ENTRIES=4, MAX_VALUE_BYTES=1000),
+            closing(Pieces(self.collection, self.shards, self.everywhere, self.order + 1)) as pieces,
+        ):
+            check(pieces, self.collection, self.streams, self.feeds, wanted)
 
 
-def fed(choices: Choices, steps: int = 5) -> tuple[Collection, Streams, list[list[int]], int]:
+Parts = tuple[Collection, Sequence[str], Streams, list[list[int]], int]
+
+
+def fed(choices: Choices, steps: int = 5) -> Parts:
     """Draw the parts of an example that all engines have."""
-    collection = plan(choices, wild=True, heavy=True, steps=steps)
+    pool, texts = grown_with_queries(choices, wild=True, heavy=True, steps=steps)
+    collection = pool[-1].rows
     streams = streams_for(choices, inputs_of(collection), degree(collection.node))
     if choices.chance(5):
         streams = spoiled(choices, streams)
-    return collection, streams, cut(choices, times_of(streams)), choices.pick(SLICE_ROWS)
+    return collection, texts.of(collection), streams, cut(choices, times_of(streams)), choices.pick(SLICE_ROWS)
 
 
-def on_one_worker(choices: Choices) -> OnOneWorker:
-    order, goes, at_once, begins_debts = choices.place(1000), *(choices.chance(percent) for percent in (30, 30, 20))
-    return OnOneWorker(*fed(choices), order, goes, at_once, begins_debts)
+def on_workers(choices: Choices, parts: Parts, workers: int) -> OnWorkers:
+    order, goes, at_once = choices.place(1000), choices.chance(30), choices.chance(30)
+    return OnWorkers(*parts, workers, order, goes, at_once, choices.pick(BEGINS))
 
 
-def on_workers(choices: Choices) -> OnWorkers:
-    return OnWorkers(*fed(choices, 4), workers=choices.pick((2, 3, 5)))
+def on_one_worker(choices: Choices) -> OnWorkers:
+    return on_workers(choices, fed(choices), 1)
+
+
+def on_several_workers(choices: Choices) -> OnWorkers:
+    return on_workers(choices, fed(choices, 4), choices.pick((2, 3, 2, 3, 5)))
 
 
 def in_stages(choices: Choices) -> InStages:
     collection, *others = fed(choices, 4)
     everywhere = choices.picks(sorted(inputs_of(collection)))
     return InStages(collection, *others, choices.pick((1, 2, 3)), everywhere, choices.place(1000))
-
-
-ENGINES: dict[str, Callable[[Choices], Fed]] = {"worker": on_one_worker, "workers": on_workers, "shards": in_stages}

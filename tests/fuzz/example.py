@@ -15,9 +15,10 @@ from support.random_plans.streams import MANY_ROWS, Streams, inputs_of, times_of
 from support.reference.answers import Recomputed
 from support.reference.errors import PlanError
 from support.reference.required import is_whole
-from support.reference.rows import Stream, minus
+from support.reference.rows import Row, Stream, minus
 
 from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.types import NULL
 from deltamark.errors import DeltamarkError
 
 SLICED = (
@@ -31,6 +32,8 @@ CAUSES = {each.cause for each in PlanError.__subclasses__()}
 WIDE_WEIGHT = "a weight needs more than 64 bits"
 NEGATIVE = "a negative multiplicity"
 OUT_OF_BOUNDS = "a sum is out of bounds"
+NO_SPACE = "no address space"
+"""The cause of an error that plans over billions of declared rows may raise."""
 
 
 class WrongError(Exception):
@@ -45,9 +48,32 @@ class WrongError(Exception):
 
 
 class Example(Protocol):
-    """An example, which raises an error if it fails, and whose text describes it."""
+    """An example, which raises an error if it fails, and whose text describes it.
+
+    traits: what the report counts of an example that has run.
+    """
 
     def run(self) -> None: ...
+
+    def traits(self) -> Iterable[str]: ...
+
+
+def traits_of(
+    number: int, runners: str = "worker", *, has_null: bool, retracts: bool, texts: Sequence[str]
+) -> Iterator[str]:
+    """Yield the traits of an example that some workers, or others, have run."""
+    yield f"on {number} {runners}{'s' * (number > 1)}"
+    yield from ["with NULL"] * has_null
+    yield from ["with retractions"] * retracts
+    yield from ["from SQL"] * bool(texts)
+
+
+def have_null(rows: Iterable[Row]) -> bool:
+    return any(NULL in row for row in rows)
+
+
+def retract(streams: Streams) -> bool:
+    return any(diff < 0 for stream in streams.values() for _, _, diff in stream)
 
 
 @runtime_checkable
@@ -85,17 +111,29 @@ class Expected:
     """The change stream of a plan up to its first error, if there is one."""
 
     stream: Stream
-    error: PlanError | None = None
+    errors: list[PlanError] = field(default_factory=list)
+    """The first error of each node, in order of time. An engine runs an operator over several times before the next."""
     must_fail: bool = False
-    """Whether the engine must raise this error: it may miss one that depends on columns that no operator reads."""
+    """Whether the engine must raise one of these errors, and no other: it may miss one that depends on columns that no
+    operator reads.
+    """
     excuses: dict[str, int] = field(default_factory=dict)
     """The errors that are allowed from a time on, although the reference may not raise them."""
+    has_null: bool = False
+    """Whether a node of the plan has a row with NULL at some time."""
 
     def allows(self, error: DeltamarkError, last: int) -> bool:
         """Return whether an error is allowed in a feed that ends with a time."""
-        if self.error is not None and self.error.time <= last and error.cause in CAUSES:
-            return True  # an engine may raise any of several errors first
+        times = {each.time for each in self.errors if each.time <= last}
+        if times and not self.must_fail and error.cause in CAUSES:
+            return True
+        if any(each.cause == error.cause and error.time == each.time in times for each in self.errors):
+            return True
         return error.cause in self.excuses and self.excuses[error.cause] <= last
+
+    def fails(self, last: int) -> bool:
+        """Return whether the plan fails up to a time."""
+        return any(each.time <= last for each in self.errors)
 
     def until(self, time: int) -> Stream:
         return {change: diff for change, diff in self.stream.items() if change[0] <= time}
@@ -105,13 +143,14 @@ def expected(collection: Collection, streams: Streams) -> Expected:
     """Compute the expected changes of a plan."""
     found = Expected({})
     recomputed, before = Recomputed(collection.node, streams), {}
-    try:
-        for time in sorted({*times_of(streams), 0}):
-            now = recomputed.at(time)
+    for time in sorted({*times_of(streams), 0}):
+        recomputed.move(time)
+        found.has_null = found.has_null or any(map(have_null, recomputed.rows.values()))
+        if not recomputed.errors:
+            now = recomputed.rows[collection.node]
             found.stream |= {(time, row): diff for row, diff in minus(now, before).items()}
             before = now
-    except PlanError as error:
-        found.error, found.must_fail = error, is_whole(collection.node)
+    found.errors, found.must_fail = recomputed.errors, is_whole(collection.node)
     if (negative := first_negative(streams)) is not None:
         found.excuses[NEGATIVE] = found.excuses[OUT_OF_BOUNDS] = negative
     if degree(collection.node) > 1 and is_heavy(collection):
@@ -150,13 +189,12 @@ def check(
             part = feed(engine, collection, between(streams, set(times)))
         except DeltamarkError as error:
             if not wanted.allows(error, max(last, 0)):
-                raise WrongError(
-                    f"an error, {error.cause}", f"in the feed that ends with time {last}: {error}"
-                ) from error
+                details = f"in the feed that ends with time {last}: {error}; expected: {wanted.errors or 'none'}"
+                raise WrongError(f"an error, {error.cause}", details) from error
             return False
-        if wanted.error is not None and wanted.error.time <= last:
+        if wanted.fails(last):
             if wanted.must_fail:
-                raise WrongError("no error", f"in the feed that ends with time {last}; expected: {wanted.error!r}")
+                raise WrongError("no error", f"in the feed that ends with time {last}; expected: {wanted.errors}")
             return False
         said = added([said, part])
         if last >= 0:
@@ -176,8 +214,8 @@ def compare(said: Stream, wanted: Stream) -> None:
     raise WrongError("another change stream", "\n".join(["", *lines[:20], *(["  ..."] if len(lines) > 20 else [])]))
 
 
-def written(collection: Collection, streams: Streams, **settings: object) -> str:
+def written(collection: Collection, texts: Sequence[str], streams: Streams, **settings: object) -> str:
     """Return the text of an example."""
-    lines = ["plan:", *described(collection), "streams (row, time, diff):"]
+    lines = ["plan:", *described(collection), *(f"SQL: {text}" for text in texts), "streams (row, time, diff):"]
     lines += [f"  {name}: {list(stream)}" for name, stream in streams.items()]
     return "\n".join([*lines, *(f"{name}: {value}" for name, value in settings.items())])

@@ -11,10 +11,11 @@ from support.random_plans.choices import Choices
 
 from deltamark.errors import DeltamarkError
 from fuzz.against_duckdb import as_sql
-from fuzz.engines import in_stages, on_one_worker, on_workers
+from fuzz.engines import in_stages, on_one_worker, on_several_workers
 from fuzz.example import Example, WrongError
 from fuzz.iterated import loop
 from fuzz.queries.example import query_example
+from fuzz.tally import TALLY
 from fuzz.together.script import script
 
 
@@ -30,13 +31,13 @@ class Kind:
 
 
 KINDS: dict[str, Kind] = {
-    "worker": Kind(on_one_worker, 70),
-    "workers": Kind(on_workers, 2),
+    "worker": Kind(on_one_worker, 40),
+    "workers": Kind(on_several_workers, 30),
     "shards": Kind(in_stages, 6),
     "together": Kind(script, 14),
     "loops": Kind(loop, 10),
     "sql": Kind(as_sql, 6),
-    "queries": Kind(query_example, 12, late_fails=False),
+    "queries": Kind(query_example, 14, late_fails=False),
 }
 
 
@@ -68,9 +69,11 @@ def run(kind: str, seed: int, choices: Choices) -> Failure | None:
 
 def run_drawn(kind: str, seed: int, draw: Callable[[], Example]) -> Failure | None:
     try:
-        draw().run()
+        example = draw()
+        example.run()
     except Exception as error:  # noqa: BLE001 (any error is a failure)
         return Failure(kind, seed, *_described(error))
+    TALLY.update(f"{kind}: {trait}" for trait in example.traits())
     return None
 
 

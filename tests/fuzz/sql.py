@@ -156,7 +156,7 @@ def _match(pieces: Iterable[str], given: str) -> str:
 
 def _table(table: tuple[int, tuple[int, ...]], given: str) -> str:
     low, values = table
-    return f"(({list(values)})[{given} - ({low}) + 1])"
+    return f"(({list(values)})[({given} - ({low}) + 1)::BIGINT])"
 
 
 TERMS: dict[str, Callable[..., str]] = {

@@ -96,6 +96,9 @@ class Deadly:
         if self.number >= 50:
             self.does()
 
+    def traits(self):
+        return []
+
     def __str__(self):
         return f"number {self.number}, others {self.others}"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from threading import Timer
 from typing import Any
@@ -25,7 +25,7 @@ from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.sql.query import sql
 from deltamark.errors import DeltamarkError
 from fuzz.engines import SLICE_ROWS
-from fuzz.example import WrongError, slices
+from fuzz.example import WrongError, slices, traits_of
 from fuzz.queries import selects
 from fuzz.queries.answers import differences, rows_of
 from fuzz.queries.parts import Part, simpler
@@ -63,6 +63,9 @@ class Queries:
     tables: tuple[Table, ...]
     feeds: list[list[int]]
     slice_rows: int
+    workers: int
+    answers: list[Answer] = field(default_factory=list, init=False)
+    """The answers that were equal to DuckDB's; none if the query was not compared."""
 
     def run(self) -> None:
         text = str(self.query)
@@ -93,9 +96,18 @@ class Queries:
         for time, rows in wanted:
             said = rows_of(collection.schema, batches, time, types)
             self._compare(text, said, rows, time)
+        self.answers = [rows for _, rows in wanted]
         TALLY.update({"queries: compared": 1, "queries: times": len(wanted)})
         TALLY["queries: with rows"] += any(rows for _, rows in wanted)
         TALLY.update({f"constructs: {name}": 1 for name in self.query.constructs()})
+
+    def traits(self) -> Iterable[str]:
+        if not self.answers:
+            return []
+        changes = [change for each in self.tables for change in each.stream]
+        rows = [*(row for row, _, _ in changes), *(row for answer in self.answers for row in answer)]
+        has_null, retracts = any(None in row for row in rows), any(diff < 0 for _, _, diff in changes)
+        return traits_of(self.workers, has_null=has_null, retracts=retracts, texts=[str(self.query)])
 
     @property
     def times(self) -> list[int]:
@@ -111,7 +123,7 @@ class Queries:
             raise WrongError("DuckDB refuses the query", str(error)) from error
 
     def _maintain(self, collection: Collection) -> list[Batch]:
-        with closing(Dataflow(collection)) as dataflow:
+        with closing(Dataflow(collection, workers=self.workers)) as dataflow:
             return [dataflow.feed(self._batches(collection, times)) for times in self.feeds]
 
     def _batches(self, collection: Collection, times: Sequence[int]) -> dict[str, Batch]:
@@ -143,6 +155,8 @@ class Queries:
             yield replace(self, feeds=[self.times])
         if self.slice_rows != SLICE_ROWS[0]:
             yield replace(self, slice_rows=SLICE_ROWS[0])
+        if self.workers > 1:
+            yield replace(self, workers=1)
 
     def _with(self, at: int, changed: Table) -> Queries:
         return replace(self, tables=(*self.tables[:at], changed, *self.tables[at + 1 :]))
@@ -152,7 +166,7 @@ class Queries:
         for time in self.times:
             lines.append(f"-- time {time}")
             lines += [line for each in self.tables for line in each.statements(time)]
-        return "\n".join([*lines, f"-- feeds: {self.feeds}, slice_rows: {self.slice_rows}"])
+        return "\n".join([*lines, f"-- feeds: {self.feeds}, slice_rows: {self.slice_rows}, workers: {self.workers}"])
 
 
 def _general(text: str) -> str:
@@ -219,6 +233,6 @@ def query_example(choices: Choices) -> Queries:
     """Draw tables with changes, and a query of them."""
     times = sorted({choices.pick([0, 0, 1]), *(1 + choices.place(9) for _ in range(choices.pick([3, 5, 7])))})
     tables = tuple(table(choices, name, times) for name in NAMES[: choices.pick([2, 2, 1, 3])])
-    query = selects.whole(read_by(choices, tables))
-    found = Queries(query, tables, [], choices.pick(SLICE_ROWS))
+    query = selects.whole(read_by(choices, {each.name: each.schema for each in tables}))
+    found = Queries(query, tables, [], choices.pick(SLICE_ROWS), choices.pick((1, 2, 3)))
     return replace(found, feeds=cut(choices, found.times))

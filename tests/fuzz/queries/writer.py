@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from support.random_plans.choices import Choices
 
-from deltamark.dataflow.types import Type
+from deltamark.dataflow.types import Schema, Type
 from fuzz.queries.parts import Part
-from fuzz.queries.tables import Table
 
 Choice = TypeVar("Choice")
 
@@ -78,10 +77,10 @@ def sort_of(type_: Type) -> str:
             return "text"
 
 
-def read_by(choices: Choices, tables: Sequence[Table]) -> Writer:
+def read_by(choices: Choices, tables: Mapping[str, Schema]) -> Writer:
     return Writer(
         choices,
-        [(each.name, [Named(name, sort_of(each.schema[name])) for name in each.schema.names]) for each in tables],
+        [(name, [Named(each.name, sort_of(each.type)) for each in schema.fields]) for name, schema in tables.items()],
     )
 
 

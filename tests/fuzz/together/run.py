@@ -15,12 +15,13 @@ from support.reference.rows import Stream, Update
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.operators.arrangement import Arrangement
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.runtime.read_holds import Hold
 from deltamark.dataflow.types import Schema
 from deltamark.errors import DeltamarkError
-from fuzz.engines import begin_debts
-from fuzz.example import WrongError, compare
+from fuzz.begun import begin_debts
+from fuzz.example import WrongError, compare, have_null
 from fuzz.together.steps import (
     Advance,
     Attach,
@@ -49,9 +50,12 @@ class Live:
 
 
 class Run:
-    def __init__(self, plans: Sequence[Collection], streams: Streams, residents: Mapping[str, int]) -> None:
-        self.plans, self.streams = plans, streams
-        self.together = Dataflow({name: plans[at] for name, at in residents.items()})
+    def __init__(
+        self, plans: Sequence[Collection], streams: Streams, residents: Mapping[str, int], workers: int
+    ) -> None:
+        self.plans, self.streams, self.workers = plans, streams, workers
+        self.together = Dataflow({name: plans[at] for name, at in residents.items()}, workers=workers)
+        self.has_null = any(have_null(row for row, _, _ in stream) for stream in streams.values())
         self.schemas: dict[str, Schema] = {}
         for plan in plans:
             self.schemas |= inputs_of(plan)
@@ -82,7 +86,9 @@ class Run:
             self.holds.pop(step.hold).release()
 
     def end(self) -> None:
-        """Release all holds and retire all plans; no row may be left."""
+        """Release all holds and retire all plans; no row may be left. Several workers cannot retire plans."""
+        if self.workers > 1:
+            return
         self.drain()
         for hold in self.holds.values():
             hold.release()
@@ -139,6 +145,10 @@ class Run:
                 raise
             return attach(history=history)
 
+    def begin_debts(self, _: BeginDebts) -> None:
+        for each in self.together.states(Arrangement):
+            begin_debts(each)
+
     def visit(self, step: Visit) -> None:
         self.drain()
         if self.last < 0:
@@ -190,7 +200,9 @@ class Run:
         self.live[step.name] = Live(plan, wanted)
 
     def changes(self, plan: int) -> Stream:
-        return changes(self.plans[plan].node, self.streams)
+        found = changes(self.plans[plan].node, self.streams)
+        self.has_null = self.has_null or have_null(row for _, row in found)
+        return found
 
     def history(self, time: int) -> dict[str, list[Batch]]:
         found = {}
@@ -203,7 +215,7 @@ class Run:
 
 
 DOES: dict[type[Step], Callable[[Run, Any], None]] = {
-    BeginDebts: lambda run, _: begin_debts(run.together),
+    BeginDebts: Run.begin_debts,
     Feed: lambda run, step: run.feed(step.times),
     Attach: Run.attach,
     Visit: Run.visit,

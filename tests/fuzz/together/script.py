@@ -5,19 +5,19 @@ A script is drawn without the engine: the drawing itself tracks the live plans a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from support.random_plans.case import described, nodes_of
 from support.random_plans.choices import Choices
-from support.random_plans.growth import grown
 from support.random_plans.streams import Streams, axis, inputs_of, streams_for
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.plan.nodes import Input
 from fuzz.engines import SLICE_ROWS
-from fuzz.example import slices
+from fuzz.example import retract, slices, traits_of
+from fuzz.plans import grown_with_queries
 from fuzz.together.run import Run
 from fuzz.together.steps import (
     Advance,
@@ -44,14 +44,22 @@ class Script:
     """The plans that are maintained from the beginning, by name."""
     steps: Sequence[Step]
     slice_rows: int
+    workers: int
+    texts: Sequence[str]
+    has_null: bool = field(default=False, init=False)
 
     def run(self) -> None:
         with slices(self.slice_rows):
-            run = Run(self.plans, self.streams, self.residents)
+            run = Run(self.plans, self.streams, self.residents, self.workers)
             with closing(run.together):
                 for step in self.steps:
                     run.do(step)
                 run.end()
+        self.has_null = run.has_null
+
+    def traits(self) -> Iterator[str]:
+        retracts = retract(self.streams)
+        return traits_of(self.workers, has_null=self.has_null, retracts=retracts, texts=self.texts)
 
     def __str__(self) -> str:
         used = dict.fromkeys(
@@ -62,12 +70,17 @@ class Script:
         lines += [f"  plan {at} is {places[self.plans[at].node]}" for at in used]
         lines += ["streams (row, time, diff):", *(f"  {name}: {list(each)}" for name, each in self.streams.items())]
         lines += [f"residents: {dict(self.residents)}", *(f"  {step}" for step in self.steps)]
-        return "\n".join([*lines, f"slice_rows: {self.slice_rows}"])
+        lines += [f"SQL: {text}" for text in self.texts]
+        return "\n".join([*lines, f"slice_rows: {self.slice_rows}", f"workers: {self.workers}"])
 
 
 def script(choices: Choices) -> Script:
-    """Draw plans that share parts, the streams of their inputs, and the steps of a script."""
-    pool = grown(choices, wild=False, heavy=False, steps=6)
+    """Draw plans that share parts, the streams of their inputs, and the steps of a script.
+
+    Several workers only feed: attaching, holding and retiring need one worker.
+    """
+    workers = choices.pick((1, 1, 2, 3))
+    pool, texts = grown_with_queries(choices, wild=False, heavy=False, steps=6)
     plans = [each.rows for each in pool]
     schemas = {name: schema for plan in plans for name, schema in inputs_of(plan).items()}
     times = axis(choices)
@@ -80,9 +93,9 @@ def script(choices: Choices) -> Script:
             joined = joined_with_itself(choices, plans[at])
             plans += [joined, joined.distinct(), plans[at].distinct()]
     residents = {f"r{place}": at for place, at in enumerate(there)}
-    return Script(
-        plans, streams, residents, Drawing(choices, plans, times, residents).steps(), choices.pick(SLICE_ROWS)
-    )
+    drawing = Drawing(choices, plans, times, residents)
+    steps = drawing.steps() if workers == 1 else drawing.feeds()
+    return Script(plans, streams, residents, steps, choices.pick(SLICE_ROWS), workers, texts.of(*plans))
 
 
 def joined_with_itself(choices: Choices, rows: Collection) -> Collection:
@@ -110,6 +123,10 @@ class Drawing:
             step = self.choices.pick(WAYS)(self)
             if step is not None:
                 found.append(step)
+        return found + self.feeds()
+
+    def feeds(self) -> list[Step]:
+        found: list[Step] = []
         while self.times:
             found.append(self.feed())
         return found

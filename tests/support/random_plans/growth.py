@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from support.random_plans.case import Case
 from support.random_plans.choices import Choices
-from support.random_plans.steps import STEPS, WILD_STEPS, Grown
+from support.random_plans.steps import STEPS, Grown
 from support.random_plans.streams import (
     MANY_ROWS,
     NULLABLE_TYPES,
@@ -20,10 +20,14 @@ from support.random_plans.streams import (
 
 from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.plan.nodes import Join, Node, walk
+from deltamark.dataflow.plan.weights import is_unique
 from deltamark.dataflow.types import Type
 
 WIDEST = 7
 MOST_FACTORS = 3
+
+Way = Callable[[Choices, list[Grown]], Grown | None]
+"""A step by which a pool of collections grows; None if it does not fit them."""
 
 
 def sources(choices: Choices, types: Sequence[Type], rows: int) -> list[Collection]:
@@ -35,17 +39,14 @@ def sources(choices: Choices, types: Sequence[Type], rows: int) -> list[Collecti
     return found
 
 
-def plan(choices: Choices, *, wild: bool = False, heavy: bool = False, steps: int = 5) -> Collection:
-    """Draw a plan of at most this number of steps.
+def grown(
+    choices: Choices, ways: Sequence[Way], *, wild: bool = False, heavy: bool = False, steps: int = 5
+) -> list[Grown]:
+    """Draw inputs, and plans over them of at most this number of steps, each by one of some ways.
 
     wild: columns have any types, so that sums may need more than 64 bits.
     heavy: rows have any weights, so that the weights of joins may need more than 64 bits.
     """
-    return grown(choices, wild=wild, heavy=heavy, steps=steps)[-1].rows
-
-
-def grown(choices: Choices, *, wild: bool, heavy: bool, steps: int) -> list[Grown]:
-    """Draw inputs, and plans over them of at most this number of steps."""
     rows = choices.pick([ROWS, ROWS, ROWS, MANY_ROWS]) if heavy else ROWS
     types = [*TYPES, *TYPES, *NULLABLE_TYPES]
     if wild and choices.chance(50):
@@ -53,7 +54,7 @@ def grown(choices: Choices, *, wild: bool, heavy: bool, steps: int) -> list[Grow
         types = choices.pick([[*types, *wide], wide])
     pool = [Grown(each, signed=False) for each in sources(choices, types, rows)]
     for _ in choices.some(steps, 85):
-        made = choices.pick(WILD_STEPS if wild else STEPS)(choices, pool)
+        made = choices.pick(ways)(choices, pool)
         if made is not None and degree(made.rows.node) <= MOST_FACTORS:
             names = made.rows.schema.names
             pool.append(Grown(made.rows.select(*names[:WIDEST]), made.signed) if len(names) > WIDEST else made)
@@ -62,14 +63,23 @@ def grown(choices: Choices, *, wild: bool, heavy: bool, steps: int) -> list[Grow
 
 def case(choices: Choices) -> Case:
     """Draw a plan of up to five steps and streams for its inputs."""
-    found = plan(choices)
+    found = grown(choices, STEPS)[-1].rows
     return Case(found, streams_for(choices, inputs_of(found), degree(found.node)))
 
 
 def degree(root: Node) -> int:
-    """Count the inputs whose weights are multiplied: crossing a collection with itself squares them."""
+    """Count the inputs whose weights are multiplied at most: crossing a collection with itself squares them.
+
+    Joined rows are not more than those of one side if each of them has at most one partner.
+    """
     found: dict[int, int] = {}
     for node in walk(root):
         below = [found[id(each)] for each in node.inputs]
-        found[id(node)] = sum(below) if isinstance(node, Join) else max(below, default=1)
-    return found[id(root)]
+        found[id(node)] = _joined(node, *below) if isinstance(node, Join) else max(below, default=1)
+    return max(found.values())
+
+
+def _joined(join: Join, left: int, right: int) -> int:
+    if is_unique(join.right, join.right_keys):
+        return left
+    return right if is_unique(join.left, join.left_keys) else left + right

@@ -69,6 +69,10 @@ MANY_ROWS = 2**43
 HEAVY = 2**40
 SMALL_RANGE = 16
 SMALL_POOL = 6
+LENGTHS = ((7, 90), (7, 90), (40, 97))
+"""The most times of streams, and the chance in percent that one more follows."""
+CUTS = ((0, 0, 1, 1, 2), (0, 0, 1, 1, 2), (0, 0, 0, 0, 0, 0, 0, 1))
+"""Choices of the number of feeds that end before a time."""
 SIZES = ((6, 6, 6, 6, 20, 60), (6, 6, 6, 6, 6, 20), (6,))
 """The most different rows of a stream, by the number of inputs whose weights are multiplied."""
 
@@ -101,7 +105,7 @@ def row(choices: Choices, schema: Schema) -> Row:
 def axis(choices: Choices) -> list[int]:
     """Draw the times of changes: the first may be late, and gaps may lie between them."""
     time, found = choices.pick([0, 0, 1, 2, 2**40]), []
-    for _ in choices.some(7, 90):
+    for _ in choices.some(*choices.pick(LENGTHS)):
         found.append(time)
         time += choices.pick([1, 1, 1, 1, 2, 50, 2**33, 2**40])
     return found
@@ -114,6 +118,9 @@ def changes_of(choices: Choices, schema: Schema, times: Sequence[int], sizes: Se
     """
     heavy = schema.rows >= MANY_ROWS
     targets = [1, 2, 3, 1, 0, 0, 1000, HEAVY] if heavy else [1, 2, 3, 1, 0, 0]
+    split = choices.pick([parts, parts, units])
+    if split is units:
+        heavy, targets = False, [1, 2, 0, 0]
     most = SMALL_POOL if heavy else choices.pick(sizes)
     at_once = 4 if most <= SMALL_POOL else most
     pool = list(dict.fromkeys([row(choices, schema), *(row(choices, schema) for _ in choices.some(most, 95))]))
@@ -129,7 +136,7 @@ def changes_of(choices: Choices, schema: Schema, times: Sequence[int], sizes: Se
             changes: list[Update] = []
             for _ in choices.some(at_once, 80 if at_once <= SMALL_POOL else 92):
                 each, target = choices.pick(pool), choices.pick(targets)
-                changes += [(each, time, diff) for diff in parts(choices, target - live[each])]
+                changes += [(each, time, diff) for diff in split(choices, target - live[each])]
                 live[each] = target
             updates += choices.shuffled(changes) if choices.chance(70) else changes
     return updates
@@ -155,6 +162,12 @@ def parts(choices: Choices, diff: int) -> list[int]:
     """Split a difference into several with the same sum."""
     noise = [choices.pick([-1, 1, -2, 2]) for _ in range(choices.pick([0, 0, 0, 0, 1, 2]))]
     return [part for part in (*noise, diff - sum(noise)) if part]
+
+
+def units(choices: Choices, diff: int) -> list[int]:
+    """Split a difference into insertions and deletions of one row each."""
+    noise = choices.pick([0, 0, 0, 1])
+    return choices.shuffled([*[1, -1] * noise, *[1 if diff > 0 else -1] * abs(diff)])
 
 
 def inputs_of(collection: Collection) -> dict[str, Schema]:
@@ -192,7 +205,8 @@ def times_of(streams: Streams) -> list[int]:
 def cut(choices: Choices, times: Sequence[int]) -> list[list[int]]:
     """Cut times into feeds, some of them empty. Time 0 is in the first feed, which would end it without rows."""
     feeds: list[list[int]] = [[]]
+    cuts = choices.pick(CUTS)
     for time in times:
-        feeds += [[] for _ in range(choices.pick([0, 0, 1, 1, 2]) if time > 0 else 0)]
+        feeds += [[] for _ in range(choices.pick(cuts) if time > 0 else 0)]
         feeds[-1].append(time)
     return feeds

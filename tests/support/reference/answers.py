@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from types import MappingProxyType
 
+from support.reference.errors import PlanError
 from support.reference.operators import OPERATORS
 from support.reference.rows import Rows, Stream, Update, consolidated, minus
 
@@ -37,29 +38,55 @@ def changes(root: Node, inputs: Inputs) -> Stream:
 
 
 class Recomputed:
-    """The answers of a plan at increasing times; a node is computed again only if its inputs have changed."""
+    """The answers of a plan at increasing times; a node is computed again only if its inputs have changed.
+
+    A node that has failed is not computed any more, nor are the nodes above it.
+    """
 
     def __init__(self, root: Node, inputs: Inputs) -> None:
         self.rows: dict[Node, Rows] = {}
-        """The rows of each node as of the last time, except nodes inside loops."""
+        """The rows of each node as of the last time, except nodes inside loops and those that have failed."""
+        self.errors: list[PlanError] = []
+        """The errors of all nodes that have failed, in order of time and then of the nodes."""
+        self._failed: set[Node] = set()
         self._root, self._inputs = root, inputs
         self._nodes = _around_loops(root)
         self._left = {name: sorted(stream, key=_time, reverse=True) for name, stream in inputs.items()}
         self._given: dict[Node, tuple[Rows, ...]] = {}
 
     def at(self, time: int) -> Rows:
-        """Compute the answer as of a time, later than all before."""
-        for node in self._nodes:
-            if isinstance(node, Input):
-                self.rows[node] = self._moved(self.rows.get(node, {}), self._left.get(node.name, []), time)
-            elif isinstance(node, Iterate):
-                self.rows[node] = answer(node, self._inputs, time)
-            else:
-                given = tuple(self.rows[each] for each in node.inputs)
-                before = self._given.get(node, ())
-                if not before or any(now is not then for now, then in zip(given, before, strict=True)):
-                    self.rows[node], self._given[node] = OPERATORS[type(node)](node, time, *given), given
+        """Compute the answer as of a time, later than all before; raise the first error if a node has failed."""
+        self.move(time)
+        if self.errors:
+            raise self.errors[0]
         return self.rows[self._root]
+
+    def move(self, time: int) -> None:
+        """Compute all nodes as of a time, later than all before."""
+        for node in self._nodes:
+            if node in self._failed or not self._failed.isdisjoint(node.inputs):
+                self._fail(node)
+                continue
+            try:
+                self._compute(node, time)
+            except PlanError as error:
+                self.errors.append(error)
+                self._fail(node)
+
+    def _fail(self, node: Node) -> None:
+        self._failed.add(node)
+        self.rows.pop(node, None)
+
+    def _compute(self, node: Node, time: int) -> None:
+        if isinstance(node, Input):
+            self.rows[node] = self._moved(self.rows.get(node, {}), self._left.get(node.name, []), time)
+        elif isinstance(node, Iterate):
+            self.rows[node] = answer(node, self._inputs, time)
+        else:
+            given = tuple(self.rows[each] for each in node.inputs)
+            before = self._given.get(node, ())
+            if not before or any(now is not then for now, then in zip(given, before, strict=True)):
+                self.rows[node], self._given[node] = OPERATORS[type(node)](node, time, *given), given
 
     def _moved(self, rows: Rows, left: list[Update], time: int) -> Rows:
         if not left or left[-1][1] > time:

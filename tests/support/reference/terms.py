@@ -19,11 +19,14 @@ def evaluate(term: Term, row: Mapping[str, Any]) -> Any:
     """Return the value of a term over named values."""
     if term.op == "column":
         return row[term.value]
+    if term.op == "text":
+        code = evaluate(term.args[0], row)
+        return NULL if code == NULL else term.args[0].type.words[code]
     return TERMS[term.op](term.value, *(evaluate(arg, row) for arg in term.args))
 
 
-def match(pieces: tuple[str, ...], text: str) -> bool:
-    return re.fullmatch(".*".join(map(re.escape, pieces)), text, re.DOTALL) is not None
+def match(pieces: tuple[str, ...], text: Any) -> bool:
+    return text != NULL and re.fullmatch(".*".join(map(re.escape, pieces)), text, re.DOTALL) is not None
 
 
 def substring(where: tuple[int, int], text: str) -> int:

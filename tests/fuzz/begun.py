@@ -1,0 +1,90 @@
+"""Workers whose arrangements begin in a state that small examples seldom reach."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from itertools import cycle
+from typing import Literal
+
+import numpy as np
+
+from deltamark.dataflow.batch import Pointers
+from deltamark.dataflow.codegen.compiled import Compiled
+from deltamark.dataflow.kernels.arrangements import debts
+from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
+from deltamark.dataflow.kernels.arrangements.lists import MIN_PASSED
+from deltamark.dataflow.kernels.arrangements.slots import is_dead
+from deltamark.dataflow.kernels.core.memory import view
+from deltamark.dataflow.operators.arrangement import Arrangement
+from deltamark.dataflow.runtime.worker import Worker
+from fuzz.example import changed
+
+Begin = Literal["", "long lists", "debts"]
+"""The state of arrangements: an empty one, one whose lists are almost long in each feed, or one that has debts."""
+
+BEGINS: tuple[Begin, ...] = ("", "", "long lists", "long lists", "debts")
+
+COUNTED_DEBTS = [debts.MIN_DEBTS - 1, 0, debts.MIN_DEBTS - 2] * 20
+"""The debts of the first keys, in examples with debts."""
+
+MAX_IDS = 1 << 16
+"""The largest number of possible keys of an arrangement that begins with debts, which visits all of them."""
+
+RUNTIMES = ("live_plans", "worker_group")
+
+
+class BegunWorker(Worker):
+    """A worker that counts rows with their weights: two equal rows may be one row of weight 2 or two of weight 1."""
+
+    def state_rows(self) -> int:
+        blocks = (ArrangementBlock(each.block) for each in self.states(Arrangement))
+        return super().state_rows() + sum(abs(weight) - 1 for rows in blocks for weight in _weights(rows))
+
+
+class WithLongLists(BegunWorker):
+    """A worker whose lists count as long within each feed, until a few rows have been found without a search."""
+
+    def __init__(self, compiled: Compiled) -> None:
+        super().__init__(compiled)
+        self._more_passed = cycle(range(5))
+
+    def run(self, pointers: Mapping[str, Pointers], wait: Callable[[], None], *, drop: bool) -> dict[str, int]:
+        for each in self.states(Arrangement):
+            ArrangementBlock(each.block).passed = MIN_PASSED + next(self._more_passed)
+        return super().run(pointers, wait, drop=drop)
+
+
+class WithDebts(BegunWorker):
+    def __init__(self, compiled: Compiled) -> None:
+        super().__init__(compiled)
+        for each in self.states(Arrangement):
+            begin_debts(each)
+
+
+WORKERS: dict[Begin, type[Worker]] = {"": BegunWorker, "long lists": WithLongLists, "debts": WithDebts}
+
+
+@contextlib.contextmanager
+def begun(begin: Begin) -> Iterator[None]:
+    """Let the workers of new dataflows begin in a state."""
+    with contextlib.ExitStack() as stack:
+        for name in RUNTIMES:
+            stack.enter_context(changed(f"deltamark.dataflow.runtime.{name}", Worker=WORKERS[begin]))
+        yield
+
+
+def begin_debts(arrangement: Arrangement) -> None:
+    """Let an arrangement have debts; the lists of some keys are consolidated after their first one."""
+    rows = ArrangementBlock(arrangement.block)
+    ids = len(COUNTED_DEBTS) if rows.keys.hashed else rows.keys.high - rows.keys.low + 1
+    if ids <= MAX_IDS and not rows.has_debts:
+        debts.begin(rows)
+        count = min(ids, len(COUNTED_DEBTS))
+        view(rows.debts.address, count).view(np.int32)[::2] = COUNTED_DEBTS[:count]
+
+
+def _weights(rows: ArrangementBlock) -> Iterator[int]:
+    """Yield the weights of the rows of an arrangement that stores weights."""
+    if rows.weighted:
+        yield from (rows.weight[slot] for slot in range(rows.top) if not is_dead(rows, slot))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 from deltamark.dataflow.sql.algebra import operations as algebra
-from deltamark.dataflow.sql.algebra.operations import UNKNOWN, AggregateCall, Expression, SqlType
+from deltamark.dataflow.sql.algebra.operations import UNKNOWN, AggregateCall, Expression, Interval, SqlType
 from deltamark.dataflow.sql.fragments import Json
 from deltamark.dataflow.sql.problems import SqlError, unsupported
 from deltamark.dataflow.sql.written import SEVERAL_ROWS, Place, Written
@@ -189,7 +189,10 @@ def _is_prefix(word: str) -> bool:
 
 
 def _value(value: Any) -> Any:
-    """Return a constant; an integer of 128 bits is given in two halves."""
-    if isinstance(value, Mapping) and value.keys() == {"upper", "lower"}:
-        return (value["upper"] << 64) + value["lower"]
+    """Return a constant, which can be hashed; an integer of 128 bits is given in two halves."""
+    match value:
+        case {"upper": upper, "lower": lower}:
+            return (upper << 64) + lower
+        case {"months": months, "days": days, "micros": micros}:
+            return Interval(months, days, micros)
     return value

@@ -29,6 +29,14 @@ class SqlType(NamedTuple):
     scale: int = 0
 
 
+class Interval(NamedTuple):
+    """The value of a constant interval."""
+
+    months: int
+    days: int
+    micros: int
+
+
 @dataclass(frozen=True)
 class Expression:
     """An operation on expressions.

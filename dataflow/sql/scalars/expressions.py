@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import reduce
 from typing import cast
 
 from deltamark.dataflow.plan.terms import Ratio, Term, balanced
-from deltamark.dataflow.sql.algebra.operations import ColumnKey, Expression
+from deltamark.dataflow.sql.algebra.operations import ColumnKey, Expression, Interval
 from deltamark.dataflow.sql.problems import UNSUPPORTED, SqlError, unsupported
 from deltamark.dataflow.sql.scalars import dates, numbers
 from deltamark.dataflow.sql.scalars.arithmetic import known
@@ -139,11 +139,11 @@ class _Evaluator:
             raise unsupported("an interval that is no constant")
         if day.null is TRUE:
             return day
-        span = cast("Mapping[str, int]", interval.value)
-        if span["micros"] or not isinstance(day.term, Term) or day.term.type.kind != "date":
+        span = cast("Interval", interval.value)
+        if span.micros or not isinstance(day.term, Term) or day.term.type.kind != "date":
             raise unsupported("an interval of less than a day, or arithmetic of intervals")
         by = 1 if of.op == "+" else -1
-        return Value(dates.later(day.term, by * span["months"], by * span["days"]), day.null)
+        return Value(dates.later(day.term, by * span.months, by * span.days), day.null)
 
     def _truth(self, of: Expression) -> Truth:
         return truth_of(self.cell(of))

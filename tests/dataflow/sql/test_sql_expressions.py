@@ -33,6 +33,9 @@ QUERIES = {
     "sums of averages": "SELECT avg(a) + avg(b) s, avg(a) / count(*) q FROM t",
     "a quotient and a number": "SELECT a / b + 2 s, a / b * -2 p, 3 - a / b q FROM t",
     "parts of dates in the plural": "SELECT datetrunc('Months', d)::DATE m, date_part('years', d) y FROM t",
+    "joins by a date with an interval": (
+        "SELECT x.a FROM t x JOIN t y ON x.d = CAST(y.d - INTERVAL 1 DAY AS DATE) JOIN t z ON z.a = x.a"
+    ),
     "a constant with the type of a short text": (
         "SELECT a FROM w WHERE CASE WHEN a IS NOT NULL THEN 'ab' ELSE s END LIKE '%b'"
     ),

@@ -36,6 +36,11 @@ from deltamark.harness.measure.cell import Cell
 
 SQL_TYPES = {"int64": "BIGINT", "decimal(2)": "DECIMAL(15, 2)", "date32": "DATE", "string": "VARCHAR"}
 
+REQUEST_TIMEOUT_S = 300.0
+"""The time that a request of a case may take. Not measured: the slowest engine plans a query for some seconds, and for
+minutes on a machine with much other work.
+"""
+
 SEVERAL = "several batches in one request"
 UNKNOWN_QUERY = "no_such_query"
 
@@ -286,7 +291,7 @@ def _until(case: Case, number: int) -> int:
 def run_all(name: str) -> Iterator[Outcome]:
     """Run all cases on an external engine."""
     each = named.resolved(name)
-    with closing(Program(each.short, list(each.command))) as program:
+    with closing(Program(each.short, list(each.command), REQUEST_TIMEOUT_S)) as program:
         yield _greets_as_expected(name, program)
         for case in CASES:
             yield run_case(name, program, case)

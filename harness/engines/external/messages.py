@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from deltamark.harness.engines.base import Output
 
@@ -10,6 +12,10 @@ PROTOCOL = 1
 
 Columns = list[tuple[str, str]]
 """The names and the types of columns."""
+
+
+Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+Seconds = Annotated[float, Meta(ge=0)]
 
 
 class Request(Struct, frozen=True, tag_field="do", tag=str.lower):
@@ -80,7 +86,7 @@ class HelloReply(Reply, frozen=True, kw_only=True):
     name: str
     output: Output
     maintains: bool = True
-    max_workers: int | None = None
+    max_workers: Annotated[int, Meta(ge=1)] | None = None
     session: bool = False
     several: bool = False
     """Whether the program takes several batches in one request."""
@@ -92,15 +98,15 @@ class OpenReply(Reply, frozen=True, kw_only=True):
 
 
 class ApplyReply(Reply, frozen=True, kw_only=True):
-    changes: int
-    seconds: float | None = None
+    changes: Count
+    seconds: Seconds | None = None
 
 
 class ApplyAllReply(Reply, frozen=True, kw_only=True):
     """The reply if the last `feed` had several batches: an element for each."""
 
-    changes: list[int]
-    seconds: list[float]
+    changes: list[Count]
+    seconds: list[Seconds]
 
 
 class FileReply(Reply, frozen=True, kw_only=True):
@@ -108,4 +114,4 @@ class FileReply(Reply, frozen=True, kw_only=True):
 
 
 class StateReply(Reply, frozen=True, kw_only=True):
-    rows: int = 0
+    rows: Count = 0

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import os
-import select
 import shlex
 import shutil
-import signal
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
-from functools import partial
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
 import pyarrow as pa
 
-from deltamark.dataflow.runtime.process_ends import end_with
 from deltamark.datagen import scratch
 from deltamark.errors import DeltamarkError
-from deltamark.harness.engines.external.messages import PROTOCOL, Close, Hello, HelloReply, Reply, Request
-from deltamark.harness.measure.client import ONE_THREAD, shut_down
+from deltamark.harness.engines.external.lines import ClosedError, Lines, quoted
+from deltamark.harness.engines.external.messages import (
+    PROTOCOL,
+    Close,
+    Hello,
+    HelloReply,
+    Reply,
+    Request,
+)
+from deltamark.harness.engines.external.process import KeptProcess
+from deltamark.harness.measure.client import ONE_THREAD
 
 R = TypeVar("R", bound=Reply)
 
@@ -38,6 +41,15 @@ HELLO_TIMEOUT_S = 60.0
 
 HELLO_LIMIT = "DELTAMARK_HELLO_LIMIT_S"
 """The environment variable that limits this time further, in this process and in the measurement servers."""
+
+CLOSE_TIMEOUT_S = 30.0
+"""The time that a program has to end after `close`, in which it may free gigabytes. Not measured."""
+
+FAILED_TIMEOUT_S = 5.0
+"""The same for a program that has failed; one that has failed to greet has none. Not measured."""
+
+ENDING_TIMEOUT_S = 5.0
+"""The time in which a program that has closed a stream is expected to end, so that an error can say how."""
 
 MAX_QUOTED_LINE = 200
 """Characters of a line of standard error that an error quotes."""
@@ -57,22 +69,24 @@ def hello_within(limit: float) -> Iterator[None]:
 
 
 class Program:
-    """A program that has replied to `hello`. name: the engine as the user has named it."""
+    """A program that has replied to `hello`. name: the engine as the user has named it.
 
-    def __init__(self, name: str, command: list[str]) -> None:
-        self._name = name
+    limit: the seconds that a request may take, within the limit of the run; None: no other limit.
+    """
+
+    def __init__(self, name: str, command: list[str], limit: float | None = None) -> None:
+        self._name, self._limit = name, limit
         shared = SHARED_MEMORY.is_dir() and os.access(SHARED_MEMORY, os.W_OK)
         self.directory = scratch.make(SHARED_MEMORY if shared else None)
-        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (read after the program has ended)
         own = {name: value for name, value in os.environ.items() if name not in ONE_THREAD}
         try:
-            self._process = subprocess.Popen(
-                [*launcher, *command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors, env=own,
-                preexec_fn=partial(end_with, os.getpid()),  # noqa: PLW1509 (it only makes system calls)
-            )  # fmt: skip
+            self._process = KeptProcess([*launcher, *command], own)
         except OSError as error:
             scratch.remove(self.directory)
             raise DeltamarkError(f"{name} did not start", error, "find the program") from error
+        self._lines, self._close_limit = Lines(self._process), CLOSE_TIMEOUT_S
+        self._is_in_order = True
+        """Whether every request was answered as it should be; not so after an interruption."""
         self.request_seconds = 0.0
         """The time from the last request to its reply."""
         self.unclean_end = ""
@@ -88,47 +102,44 @@ class Program:
         return self._process.pid
 
     def request(self, request: Request, kind: type[R], limit: float | None = None) -> R:
-        """Send a request; return the reply. limit: seconds, in addition to the limit of the run."""
+        """Send a request; return the reply. limit: seconds, instead of those of the program."""
         with self.failures(request):
-            assert self._process.stdin
-            assert self._process.stdout
             line = msgspec.json.encode(request) + b"\n"
             started = time.perf_counter()
-            self._process.stdin.write(line)
-            self._process.stdin.flush()
-            if limit is not None and not select.select([self._process.stdout], [], [], limit)[0]:
-                raise OSError(f"no reply within {limit:g} s")
-            reply = self._process.stdout.readline()
+            reply = self._lines.exchange(line, self._limit if limit is None else limit)
             self.request_seconds = time.perf_counter() - started
-            if not reply:
-                raise OSError(self._ending())
-            if (error := msgspec.json.decode(reply, type=Reply).error) is not None:
-                raise OSError(error)
-            return msgspec.json.decode(reply, type=kind)
+            if (error := _decoded(reply, Reply).error) is not None:
+                raise ValueError(error)
+            return _decoded(reply, kind)
 
     @contextmanager
     def failures(self, request: Request) -> Iterator[None]:
         """Turn what goes wrong with a request, its reply or its files into an error of one line."""
+        was_in_order, self._is_in_order = self._is_in_order, False
         try:
             yield
-        except BrokenPipeError:
-            raise self.failed(request, self._ending()) from None
+            self._is_in_order = was_in_order
+        except ClosedError as closed:
+            self._lines.drain(ENDING_TIMEOUT_S)
+            end = self._process.described_end or f"it has closed its {closed}"
+            raise self.failed(request, self._with_last_error(end)) from None
         except (OSError, ValueError, KeyError, pa.ArrowException) as error:
             raise self.failed(request, error) from error
 
     def failed(self, request: Request, problem: object) -> DeltamarkError:
         """Return the error of a failed request."""
-        return DeltamarkError(f"{self._name} failed to {type(request).__name__.lower()}", problem, DOCUMENTATION)
+        self._is_in_order = False
+        cause = f"{self._name} failed to {type(request).__name__.lower()}"
+        return DeltamarkError(cause, problem, DOCUMENTATION)
 
     def close(self) -> None:
-        """Ask the program to end, and kill it if it does not."""
-        assert self._process.stdin
-        with suppress(OSError, ValueError):
-            self._process.stdin.write(msgspec.json.encode(Close()) + b"\n")
-            self._process.stdin.flush()
-        shut_down(self._process)
-        self.unclean_end = self._ending() if self._process.returncode else ""
-        self._errors.close()
+        """Ask the program to end; then end it, unless it has, and all processes that it has started."""
+        limit = self._close_limit if self._is_in_order else min(self._close_limit, FAILED_TIMEOUT_S)
+        if not self._lines.finish(msgspec.json.encode(Close()) + b"\n", limit):
+            self.unclean_end = f"it did not end within {limit:g} s"
+        elif self._process.exit_code:
+            self.unclean_end = self._with_last_error(self._process.described_end)
+        self._process.close()
         scratch.remove(self.directory)
 
     def _greeting(self) -> HelloReply:
@@ -136,32 +147,27 @@ class Program:
         try:
             greeting = self.request(hello, HelloReply, limit)
         except DeltamarkError as error:
-            if self._process.poll() is not None:
+            if self._process.wait(0):
                 raise
-            self._process.kill()  # it may not know `close` either
             raise self._other_protocol(hello, error.actual) from error
         if greeting.protocol != PROTOCOL:
             raise self._other_protocol(hello, f"protocol {greeting.protocol}")
         return greeting
 
     def _other_protocol(self, hello: Hello, actual: object) -> DeltamarkError:
+        self._close_limit = 0
         return self.failed(hello, f"the harness speaks protocol {PROTOCOL}, and the program does not: {actual}")
 
-    def _ending(self) -> str:
-        """Describe the end of the program."""
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(1)
-        match self._process.poll():
-            case None:
-                end = "it has closed its output"
-            case code if code < 0:
-                end = f"it was ended by {signal.Signals(-code).name}"
-            case code:
-                end = f"it has ended with exit code {code}"
-        self._errors.seek(0)
-        lines = self._errors.read().decode(errors="replace").split("\n")
-        said = [line.strip() for line in lines if line.strip()]
-        return f"{end}: {said[-1][:MAX_QUOTED_LINE]}" if said else end
+    def _with_last_error(self, end: str) -> str:
+        said = self._lines.last_error.strip()[:MAX_QUOTED_LINE]
+        return f"{end}: {said}" if said else end
+
+
+def _decoded(reply: bytes, kind: type[R]) -> R:
+    try:
+        return msgspec.json.decode(reply, type=kind)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{error}: {quoted(reply)}") from error
 
 
 def split(command: str) -> list[str]:

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-from types import SimpleNamespace
 
 import pytest
 from support.harness.engine_repository import BUILD, engine_repository
-from support.harness.programs import InThread
+from support.harness.programs import example_in_thread
 from support.paths import ROOT
 
 from deltamark.datagen.dataset import Dataset
@@ -18,7 +16,6 @@ from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.main import main
 from deltamark.harness.compare import gate, rule, side
 from deltamark.harness.compare.sides import CellSettings, OwnRepository, SideRequest, sides
-from deltamark.harness.engines.external import program
 from deltamark.harness.measure import sample
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.messages import CellRequest, OracleRequest, SampleRequest, WarmReply
@@ -65,8 +62,7 @@ def quick(monkeypatch, tmp_path):
     monkeypatch.setattr(rule, "CONFIRM_PAIRS", 6)
     monkeypatch.setattr(sample, "RUNS", 2)
     monkeypatch.setattr(side, "MeasurementClient", InProcess)
-    in_thread = SimpleNamespace(Popen=InThread, PIPE=subprocess.PIPE, TimeoutExpired=subprocess.TimeoutExpired)
-    monkeypatch.setattr(program, "subprocess", in_thread)
+    example_in_thread(monkeypatch)
     written = tmp_path / "written"
     written.mkdir()
     for module in ("cli.measure.compare", "compare.sides"):

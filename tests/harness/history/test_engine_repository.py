@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import re
 import subprocess
-from types import SimpleNamespace
 
 import pytest
 from support.harness.command_line import error_line
@@ -13,11 +12,10 @@ from support.harness.engine_repository import BUILD, engine_repository
 from support.harness.export_schemas import asv_files, bencher_benchmarks, github_entries
 from support.harness.history_records import git, noisy_step
 from support.harness.near_server import Near
-from support.harness.programs import EXAMPLE, InThread
+from support.harness.programs import EXAMPLE, example_in_thread
 
 from deltamark.harness.cli.main import main
 from deltamark.harness.console.reporter import session_header
-from deltamark.harness.engines.external import program
 from deltamark.harness.results import machine, store
 from deltamark.harness.results.commits import repository_name
 from deltamark.harness.suites.registry import SUITES
@@ -37,8 +35,7 @@ def measured(tmp_path_factory, data):
     commits = git(repository, "rev-list", "--reverse", "main").splitlines()
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(suite, "MeasurementClient", Near)
-        in_thread = SimpleNamespace(Popen=InThread, PIPE=subprocess.PIPE, TimeoutExpired=subprocess.TimeoutExpired)
-        patched.setattr(program, "subprocess", in_thread)
+        example_in_thread(patched)
         for commit in commits:
             git(repository, "checkout", "--quiet", commit)
             subprocess.run(BUILD, shell=True, cwd=repository, check=True)

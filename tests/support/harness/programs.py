@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import runpy
-import subprocess
 import threading
 from pathlib import Path
 
 from support.paths import ROOT
+
+from deltamark.harness.engines.external import program
 
 EXAMPLE_FILE = ROOT / "examples" / "recompute.py"
 EXAMPLE = f"exec:{EXAMPLE_FILE}"
@@ -18,31 +19,37 @@ class InThread:
     """A program in Python as a thread, which takes the place of a process. engine: serves instead of the program's."""
 
     engine: type | None = None
-    pid, returncode = os.getpid(), 0
+    pid, exit_code, described_end = os.getpid(), 0, ""
 
-    def __init__(self, command, **_):
+    def __init__(self, command, _environment):
         self._file = command[-1]
-        (requests, send), (listen, replies) = os.pipe(), os.pipe()
-        self.stdin, self.stdout = os.fdopen(send, "wb"), os.fdopen(listen, "rb")
-        files = os.fdopen(requests, encoding="utf-8"), os.fdopen(replies, "w", encoding="utf-8")
-        self._thread = threading.Thread(target=self._serve, args=files)
+        (requests, send), (listen, replies), (said, say), (self.link, ended) = (os.pipe() for _ in range(4))
+        self.input, self.output, self.errors = os.fdopen(send, "wb", 0), os.fdopen(listen, "rb"), os.fdopen(said, "rb")
+        self._has_ended = threading.Event()
+        self._thread = threading.Thread(target=self._serve, args=(requests, replies, say, ended))
         self._thread.start()
 
-    def _serve(self, requests, replies):
+    def _serve(self, requests, replies, say, ended):
         engine = self.engine or runpy.run_path(self._file)["Engine"]
-        with requests, replies:
-            runpy.run_path(str(EXAMPLE_FILE))["serve"](engine(), requests, replies)
+        with os.fdopen(requests, encoding="utf-8") as read, os.fdopen(replies, "w", encoding="utf-8") as write:
+            runpy.run_path(str(EXAMPLE_FILE))["serve"](engine(), read, write)
+        self._has_ended.set()
+        os.close(say)
+        os.close(ended)
 
-    def poll(self):
-        return None if self._thread.is_alive() else 0
+    def wait(self, seconds):
+        return self._has_ended.wait(seconds)
 
-    def wait(self, _seconds=None):
+    def close(self):
         self._thread.join()
+        for each in (self.output, self.errors):
+            each.close()
+        os.close(self.link)
 
 
 def example_in_thread(monkeypatch, engine=None):
     """Run the example, or another class of engine, as a thread whenever a program is started."""
-    monkeypatch.setattr(subprocess, "Popen", type("Process", (InThread,), {"engine": engine}))
+    monkeypatch.setattr(program, "KeptProcess", type("Process", (InThread,), {"engine": engine}))
 
 
 STREAM_FILE = ROOT / "tests" / "support" / "engines" / "stream_program.py"

@@ -122,9 +122,10 @@ def release(name: str, program: Program) -> None:
 
 
 def leave(name: str, program: Program) -> None:
-    """End a program without a query unless its session stays open."""
+    """End a program without a query unless its session stays open; raise an error if it does not end as it should."""
     if name not in _open_sessions:
         program.close()
+        program.check_end()
 
 
 def discard(name: str, program: Program) -> None:

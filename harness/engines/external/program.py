@@ -142,6 +142,11 @@ class Program:
         self._process.close()
         scratch.remove(self.directory)
 
+    def check_end(self) -> None:
+        """Raise an error unless the program has ended as it should after `close`, or has failed before."""
+        if self.unclean_end and self._is_in_order:
+            raise self.failed(Close(), self.unclean_end)
+
     def _greeting(self) -> HelloReply:
         hello, limit = Hello(), min(HELLO_TIMEOUT_S, float(os.environ.get(HELLO_LIMIT, "inf")))
         try:

@@ -148,3 +148,18 @@ def test_a_process_that_has_left_the_session_ends_if_the_harness_is_killed(tmp_p
     processes = (tmp_path / "processes").read_text().split()
     assert len(processes) == 2
     assert all_end(processes)
+
+
+@pytest.mark.parametrize(("code", "end"), [
+    ("sys.exit(7)", "it has ended with exit code 7"), ("time.sleep(1000)", r"it did not end within 0\.2 s"),
+])  # fmt: skip
+def test_an_end_that_is_not_clean_is_an_error_unless_the_program_has_failed_before(monkeypatch, code, end):
+    monkeypatch.setattr(program, "CLOSE_TIMEOUT_S", 0.2 if "within" in end else 30.0)
+    running = started("close", code)
+    running.close()
+    with pytest.raises(DeltamarkError, match=f"tiny failed to close: {end}; "):
+        running.check_end()
+    running = started("close", code)
+    running.failed(Apply(), "out of luck")
+    running.close()
+    running.check_end()

@@ -59,6 +59,7 @@ FAULTS = {
     "apply": ("return {'seconds': 1}", "failed to apply: .*missing required field `changes`"),
     "changes": ("return {'file': 'nowhere.arrow'}", "failed to changes: .*nowhere.arrow"),
     "state": ("os.kill(os.getpid(), 9)", "failed to state: it was ended by SIGKILL"),
+    "end": ("return {}\nimport atexit; atexit.register(os._exit, 7)", "failed to close: it has ended with exit code 7"),
 }
 
 

@@ -1,4 +1,4 @@
-"""Rows of TPC-H made by hand: complete rows from a few values, batches of changes, and their Arrow files."""
+"""Rows of TPC-H made by hand: complete rows from a few values, and batches of changes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
-from pathlib import Path
 
 import pyarrow as pa
 
@@ -65,12 +64,10 @@ def customer(time: int, diff: int = 1, **values: Value) -> Change:
     return Change(time, diff, "customer", {f"c_{name}": value for name, value in values.items()})
 
 
-def write(path: Path, columns: Columns, changes: Sequence[Change]) -> None:
-    """Write the changes of one relation as a file of the protocol."""
+def batch_of(columns: Columns, changes: Sequence[Change]) -> pa.RecordBatch:
+    """Return the changes of one relation as the content of a file of the protocol."""
     rows = [change.row(columns) for change in changes]
     arrays = [pa.array([change.time for change in changes], pa.int64()),
               pa.array([change.diff for change in changes], pa.int64())]  # fmt: skip
     arrays += [pa.array([row[at] for row in rows], ARROW_TYPES[type_]) for at, (_, type_) in enumerate(columns)]
-    batch = pa.RecordBatch.from_arrays(arrays, names=[TIME, DIFF, *(name for name, _ in columns)])
-    with pa.ipc.new_file(str(path), batch.schema) as file:
-        file.write_batch(batch)
+    return pa.RecordBatch.from_arrays(arrays, names=[TIME, DIFF, *(name for name, _ in columns)])

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TypeVar
 
 import duckdb
 import numpy as np
@@ -18,23 +19,26 @@ from deltamark.errors import DeltamarkError
 from deltamark.harness.check.difference import unordered_difference
 from deltamark.harness.check.snapshot import Snapshot
 from deltamark.harness.conformance.cases import CASES, NOTHING_BETWEEN, Case
-from deltamark.harness.conformance.rows import Change, write
+from deltamark.harness.conformance.rows import Change, batch_of
 from deltamark.harness.engines.base import RefusedError, Row
 from deltamark.harness.engines.external import messages, named
 from deltamark.harness.engines.external.columns import (
     DIFF,
     TIME,
+    answer_in,
     changes_in,
     input_columns,
-    named_as,
     selected_columns,
     stored_columns,
+    stored_in,
 )
 from deltamark.harness.engines.external.program import Program
 from deltamark.harness.engines.plans import specified_plan, sql_inputs
 from deltamark.harness.measure.cell import Cell
 
 SQL_TYPES = {"int64": "BIGINT", "decimal(2)": "DECIMAL(15, 2)", "date32": "DATE", "string": "VARCHAR"}
+
+R = TypeVar("R", bound=messages.Reply)
 
 REQUEST_TIMEOUT_S = 300.0
 """The time that a request of a case may take. Not measured: the slowest engine plans a query for some seconds, and for
@@ -91,16 +95,16 @@ class OpenQuery:
     """A query that is open in a program, fed with rows made by hand."""
 
     def __init__(self, program: Program, cell: Cell) -> None:
-        self._program, self._output = program, program.greeting.output
+        self._program, self._is_exact = program, program.greeting.output == "stream"
         self.schema: Schema = specified_plan(cell).schema
         self.inputs = {name: input_columns(name, columns) for name, columns in sql_inputs(cell).items()}
-        exact = self._output == "stream"
-        self._answer = stored_columns(self.schema) if exact else selected_columns(self.schema)
+        self._answer = stored_columns(self.schema) if self._is_exact else selected_columns(self.schema)
         self._fed, self._read_until, self._until = 0, -1, -1
+        self._files: dict[str, str] = {}
         reply = program.request(messages.Open(
             query=cell.query, sql=named.translated(cell.engine, cell.sql),
                 parameters=dict(cell.parameters), workload=cell.workload, logical=1,
-            workers=1, collect=True, directory=str(program.directory), answer=self._answer,
+            workers=1, collect=True, directory=str(program.files.path), answer=self._answer,
             relations={name: messages.RelationColumns(columns, MAX_ROWS) for name, columns in self.inputs.items()},
         ), messages.OpenReply)  # fmt: skip
         if reply.refused is not None:
@@ -111,48 +115,45 @@ class OpenQuery:
         self.take(changes, until)
         return self.apply().changes
 
-    def take(self, changes: Sequence[Change], until: int) -> None:
-        self._until, files = until, self._written(changes)
-        self._program.request(messages.Feed(self._fed, until, files), messages.Reply)
+    def take(self, changes: Sequence[Change], until: int, ends: list[int] | None = None) -> None:
+        """Send the rows of a batch, or of several with these ends."""
+        self._until, self._fed, self._files = until, self._fed + 1, {}
+        for name, columns in self.inputs.items():
+            if rows := [change for change in changes if change.relation == name]:
+                self._files[name] = f"{self._fed}-{name}.arrow"
+                self._program.files.write(self._files[name], batch_of(columns, rows))
+        self._program.request(messages.Feed(self._fed, until, self._files, ends), messages.Reply)
 
     def apply(self) -> messages.ApplyReply:
-        return self._program.request(messages.Apply(), messages.ApplyReply)
+        return self._applied(messages.ApplyReply)
 
     def feed_all(self, batches: Sequence[Sequence[Change]], ends: list[int]) -> messages.ApplyAllReply:
         """Feed several batches in one request."""
-        files = self._written([change for batch in batches for change in batch])
-        self._until = ends[-1]
-        self._program.request(messages.Feed(self._fed, ends[-1], files, ends), messages.Reply)
-        return self._program.request(messages.Apply(), messages.ApplyAllReply)
+        self.take([change for batch in batches for change in batch], ends[-1], ends)
+        return self._applied(messages.ApplyAllReply)
 
-    def _written(self, changes: Sequence[Change]) -> dict[str, str]:
-        """Write the rows of each relation to a file."""
-        self._fed += 1
-        files = {}
-        for name, columns in self.inputs.items():
-            if rows := [change for change in changes if change.relation == name]:
-                files[name] = f"{self._fed}-{name}.arrow"
-                write(self._program.directory / files[name], columns, rows)
-        return files
-
-    def table(self, request: messages.Request) -> pa.Table:
-        file = self._program.request(request, messages.FileReply).file
-        with self._program.failures(request):
-            path = self._program.directory / file
-            table = pa.ipc.open_file(path.read_bytes()).read_all()
-            path.unlink()
-            names = [name for name, _ in self._answer]
-            return named_as(table, names if isinstance(request, messages.Answer) else [TIME, DIFF, *names])
+    def _applied(self, kind: type[R]) -> R:
+        reply = self._program.request(messages.Apply(), kind)
+        for file in self._files.values():
+            self._program.files.remove(file)
+        return reply
 
     def changes(self) -> pa.Table:
         """Return the changes since the last call."""
         request = messages.Changes()
-        table = self.table(request)
+        table = self._program.file(request)
         with self._program.failures(request):
-            if self._output == "stream":
-                changes_in(self.schema, table, self._read_until, self._until)
+            changes = changes_in(table, self._answer, self._read_until, self._until)
+            if self._is_exact:
+                stored_in(changes, self.schema)
         self._read_until = self._until
-        return table
+        return changes
+
+    def answer(self) -> list[Row]:
+        request = messages.Answer()
+        table = self._program.file(request)
+        with self._program.failures(request):
+            return list(zip(*(each.to_pylist() for each in answer_in(table, self._answer).columns), strict=True))
 
     def end(self) -> None:
         self._program.request(messages.End(), messages.Reply)
@@ -197,7 +198,7 @@ def _stream_problems(query: OpenQuery, case: Case, oracle: _Oracle) -> Iterator[
 
 def _time_problems(query: OpenQuery, case: Case, oracle: _Oracle, table: pa.Table) -> Iterator[_Problem]:
     """Compare the sums of all changes of a case at each logical time, within batches and at their ends."""
-    changes = changes_in(query.schema, table, -1, _until(case, len(case.batches) - 1))
+    changes = stored_in(table, query.schema)
     rows = list(zip(*(column.to_pylist() for column in table.drop_columns([DIFF]).columns), strict=True))
     if len(set(rows)) < len(rows):
         yield _Problem("a row changes twice at one time", at_end=False)
@@ -238,7 +239,7 @@ def _batch_problems(query: OpenQuery, case: Case, oracle: _Oracle) -> Iterator[_
 def _answer_problems(query: OpenQuery, case: Case, oracle: _Oracle) -> Iterator[_Problem]:
     for number, batch in enumerate(case.batches):
         counted = query.feed(batch, _until(case, number))
-        rows = list(zip(*(column.to_pylist() for column in query.table(messages.Answer()).columns), strict=True))
+        rows = query.answer()
         oracle.add(batch)
         if counted != len(rows):
             yield _Problem(f"it counted {counted} rows, and its file has {len(rows)}")
@@ -311,7 +312,7 @@ def _greets_as_expected(name: str, program: Program) -> Outcome:
 def _refuses_unknown(program: Program) -> Outcome:
     request = messages.Open(
         query=UNKNOWN_QUERY, sql="SELECT no_such_column FROM orders", parameters={}, workload="insert", logical=1,
-        workers=1, collect=True, directory=str(program.directory), relations={}, answer=[("n", "int64")],
+        workers=1, collect=True, directory=str(program.files.path), relations={}, answer=[("n", "int64")],
     )  # fmt: skip
     try:
         refused = program.request(request, messages.OpenReply).refused

@@ -29,11 +29,12 @@ from deltamark.harness.engines.external import named
 from deltamark.harness.engines.external.columns import (
     DIFF,
     TIME,
+    answer_in,
     changes_in,
     input_columns,
-    named_as,
     selected_columns,
     stored_columns,
+    stored_in,
 )
 from deltamark.harness.engines.external.messages import (
     Answer,
@@ -43,7 +44,6 @@ from deltamark.harness.engines.external.messages import (
     Changes,
     Columns,
     Feed,
-    FileReply,
     Open,
     OpenReply,
     RelationColumns,
@@ -80,7 +80,8 @@ class ExternalEngine(FedEngine[PreparedBatch]):
         self._inputs = sql_inputs(cell)
         self.feed = feed_of(cell, work, self._inputs)
         self._rows = SqlRows(dataset)
-        self._taken = self._waiting_changes = 0
+        self._taken = self._counted = 0
+        """The number of batches, and of the changes since the last file, or of the rows of the answer."""
         self._read_until = -1
         """The last logical time of the changes that were read."""
         self.schema = plan_of(cell, work).schema
@@ -102,7 +103,7 @@ class ExternalEngine(FedEngine[PreparedBatch]):
             query=self._cell.query, sql=named.translated(self._cell.engine, self._cell.sql),
             parameters=dict(self._cell.parameters),
             workload=self._cell.workload, logical=self._cell.logical, workers=self._cell.workers,
-            collect=self._sink is not None, directory=str(self._program.directory),
+            collect=self._sink is not None, directory=str(self._program.files.path),
             relations={
                 name: RelationColumns(input_columns(name, each), self._work.most_live(relation(name).name))
                 for name, each in self._inputs.items()
@@ -146,9 +147,7 @@ class ExternalEngine(FedEngine[PreparedBatch]):
     def _write(self, file: str, delta: Delta) -> None:
         rows = self._rows.batch(delta)
         named = dict(zip(rows.schema.names, rows.columns, strict=True))
-        batch = pa.RecordBatch.from_pydict({TIME: delta.time, DIFF: delta.diff, **named})
-        with pa.ipc.new_file(str(self._program.directory / file), batch.schema) as writer:
-            writer.write_batch(batch)
+        self._program.files.write(file, pa.RecordBatch.from_pydict({TIME: delta.time, DIFF: delta.diff, **named}))
 
     def apply(self) -> int:
         request = Apply()
@@ -169,6 +168,8 @@ class ExternalEngine(FedEngine[PreparedBatch]):
             raise self._program.failed(request, problem)
         self._check_seconds(request, reply.seconds)
         self._remove_files()
+        for changes in reply.changes:
+            self._applied(changes)
         return list(zip(reply.changes, reply.seconds, strict=True))
 
     def _check_seconds(self, request: Request, seconds: list[float]) -> None:
@@ -178,26 +179,25 @@ class ExternalEngine(FedEngine[PreparedBatch]):
 
     def _remove_files(self) -> None:
         for file in self.batch.files.values():
-            (self._program.directory / file).unlink(missing_ok=True)
+            self._program.files.remove(file)
 
     def _applied(self, changes: int) -> None:
-        """Take notice of the changes of a batch."""
+        """Take notice of the changes of a batch, or of the rows of the answer after it."""
+        self._counted = changes
+
+    def _file(self, request: Request) -> pa.Table:
+        """Return a file with as many rows as the program has counted; one that counted others did not compute them."""
+        table = self._program.file(request)
+        if self._taken and table.num_rows != self._counted:  # before the first batch nothing is counted
+            problem = f"the file has {table.num_rows} rows, and the program counted {self._counted}"
+            raise self._program.failed(request, problem)
+        return table
 
     def state_rows(self) -> int:
         return self._program.request(State(), StateReply).rows
 
     def close(self) -> None:
         named.release(self._cell.engine, self._program)
-
-    def _file(self, request: Request) -> pa.Table:
-        """Send a request for a file; return its content, and remove the file."""
-        reply = self._program.request(request, FileReply)
-        with self._program.failures(request):
-            path = self._program.directory / reply.file
-            with pa.memory_map(str(path)) as mapped:
-                table = pa.ipc.open_file(mapped).read_all()
-            path.unlink()
-            return table
 
 
 class ExternalChanges(ExternalEngine):
@@ -207,8 +207,8 @@ class ExternalChanges(ExternalEngine):
     capabilities = Capabilities(output="batches")
 
     def _applied(self, changes: int) -> None:
-        self._waiting_changes += changes
-        if self._sink is not None and self._waiting_changes >= COLLECTED_CHANGES:
+        self._counted += changes
+        if self._sink is not None and self._counted >= COLLECTED_CHANGES:
             self.finish()
 
     def finish(self) -> None:
@@ -217,13 +217,12 @@ class ExternalChanges(ExternalEngine):
         request = Changes()
         table = self._file(request)
         with self._program.failures(request):
-            changes = self._checked(named_as(table, [TIME, DIFF, *(name for name, _ in self.columns)]))
-        if changes is not None:
-            self._sink(changes)
-        self._waiting_changes, self._read_until = 0, self.batch.time
+            changes = self._converted(changes_in(table, self.columns, self._read_until, self.batch.time))
+        self._sink(changes)
+        self._counted, self._read_until = 0, self.batch.time
 
-    def _checked(self, table: pa.Table) -> Batch | pa.Table | None:
-        return table
+    def _converted(self, changes: pa.Table) -> Batch | pa.Table:
+        return changes
 
 
 class ExternalStream(ExternalChanges, StreamEngine):
@@ -235,8 +234,8 @@ class ExternalStream(ExternalChanges, StreamEngine):
     def _columns(self) -> Columns:
         return stored_columns(self.schema)
 
-    def _checked(self, table: pa.Table) -> Batch:
-        return changes_in(self.schema, table, self._read_until, self.batch.time)
+    def _converted(self, changes: pa.Table) -> Batch:
+        return stored_in(changes, self.schema)
 
     def changes(self, rounds: int, report: CountReport) -> Iterator[Batch]:
         collected: list[Batch] = []
@@ -258,21 +257,12 @@ class ExternalAnswers(ExternalEngine, AnswerEngine):
     name = "exec:PROGRAM with answers"
     capabilities = Capabilities(output="answers")
 
-    _counted: int | None = None
-    """The rows that the last `apply` has counted."""
-
-    def _applied(self, changes: int) -> None:
-        self._counted = changes
-
     def answer(self) -> list[Row]:
-        """Return the answer; refuse one of another size than the last `apply` has counted, which did not compute it."""
         request = Answer()
         table = self._file(request)
         with self._program.failures(request):
-            columns = named_as(table, [name for name, _ in self.columns]).columns
-            if self._counted not in (None, table.num_rows):
-                raise ValueError(f"it counted {self._counted} rows, and its file has {table.num_rows}")
-        return list(zip(*(column.to_pylist() for column in columns), strict=True))
+            columns = answer_in(table, self.columns).columns
+            return list(zip(*(column.to_pylist() for column in columns), strict=True))
 
 
 def _collect(collected: list[Batch], changes: Batch | pa.Table) -> None:

@@ -15,12 +15,13 @@ from typing import TypeVar
 import msgspec
 import pyarrow as pa
 
-from deltamark.datagen import scratch
 from deltamark.errors import DeltamarkError
+from deltamark.harness.engines.external.directory import FileDirectory
 from deltamark.harness.engines.external.lines import ClosedError, Lines, quoted
 from deltamark.harness.engines.external.messages import (
     PROTOCOL,
     Close,
+    FileReply,
     Hello,
     HelloReply,
     Reply,
@@ -30,9 +31,6 @@ from deltamark.harness.engines.external.process import KeptProcess
 from deltamark.harness.measure.client import ONE_THREAD
 
 R = TypeVar("R", bound=Reply)
-
-SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 (its files are in a directory of their own)
-"""The directory of files that need no disk."""
 
 DOCUMENTATION = "docs/protocol.md describes the protocol"
 
@@ -76,13 +74,12 @@ class Program:
 
     def __init__(self, name: str, command: list[str], limit: float | None = None) -> None:
         self._name, self._limit = name, limit
-        shared = SHARED_MEMORY.is_dir() and os.access(SHARED_MEMORY, os.W_OK)
-        self.directory = scratch.make(SHARED_MEMORY if shared else None)
+        self.files = FileDirectory()
         own = {name: value for name, value in os.environ.items() if name not in ONE_THREAD}
         try:
             self._process = KeptProcess([*launcher, *command], own)
         except OSError as error:
-            scratch.remove(self.directory)
+            self.files.close()
             raise DeltamarkError(f"{name} did not start", error, "find the program") from error
         self._lines, self._close_limit = Lines(self._process), CLOSE_TIMEOUT_S
         self._is_in_order = True
@@ -112,6 +109,12 @@ class Program:
                 raise ValueError(error)
             return _decoded(reply, kind)
 
+    def file(self, request: Request) -> pa.Table:
+        """Send a request for a file; return its content, and remove the file."""
+        name = self.request(request, FileReply).file
+        with self.failures(request):
+            return self.files.take(name)
+
     @contextmanager
     def failures(self, request: Request) -> Iterator[None]:
         """Turn what goes wrong with a request, its reply or its files into an error of one line."""
@@ -140,7 +143,7 @@ class Program:
         elif self._process.exit_code:
             self.unclean_end = self._with_last_error(self._process.described_end)
         self._process.close()
-        scratch.remove(self.directory)
+        self.files.close()
 
     def check_end(self) -> None:
         """Raise an error unless the program has ended as it should after `close`, or has failed before."""

@@ -37,7 +37,7 @@ def nothing_left(running: Program):
     processes = [running.process, *(each.pid for each in psutil.Process(running.process).children(recursive=True))]
     with closing(running):
         yield
-    assert not running.directory.exists()
+    assert not running.files.path.exists()
     assert all_end(processes)
 
 

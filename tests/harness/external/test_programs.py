@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import runpy
+import shutil
 import subprocess
 import sys
 from contextlib import closing
 from functools import partial
+from pathlib import Path
 from unittest.mock import Mock
 
+import pyarrow as pa
 import pytest
 from support.harness.processes import all_end
 from support.harness.programs import EXAMPLE, EXAMPLE_FILE, STREAM_FILE, example_in_thread, faulty, stream_in_thread
@@ -18,6 +21,7 @@ from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.check.run_check import open_check
 from deltamark.harness.cli.main import main
+from deltamark.harness.engines.external import engine as external
 from deltamark.harness.engines.external import named, program
 from deltamark.harness.engines.registry import capabilities, known_engine, open_engine
 from deltamark.harness.measure import timing
@@ -86,6 +90,55 @@ def test_a_time_that_is_longer_than_the_harness_saw_is_refused(monkeypatch, chun
     cell = Cell("q06", "0.001", "insert", 10_000, 1, engine=EXAMPLE)
     with pytest.raises(DeltamarkError, match=r"failed to apply: it reports 1000000000\.0 s, and the harness saw"):
         measured(job(chunked, cell), chunked, Mock())
+
+
+class Renaming(runpy.run_path(str(EXAMPLE_FILE))["Engine"]):
+    """Names a file outside the directory."""
+
+    outside: Path
+
+    def changes(self, request):
+        path = self.directory / super().changes(request)["file"]
+        return {"file": shutil.move(path, str(self.outside))}
+
+
+class Retyping(runpy.run_path(str(EXAMPLE_FILE))["Engine"]):
+    """Has words instead of numbers from the second file on."""
+
+    files = 0
+
+    def changes(self, request):
+        reply, self.files = super().changes(request), self.files + 1
+        path = self.directory / reply["file"]
+        table = pa.ipc.open_file(path.read_bytes()).read_all()
+        if self.files > 1:
+            table = table.set_column(2, "revenue", pa.array(map(str, table.column(2))))
+        with pa.ipc.new_file(str(path), table.schema) as file:
+            file.write_table(table)
+        return reply
+
+
+class Miscounting(runpy.run_path(str(EXAMPLE_FILE))["Engine"]):
+    """Counts a change more than there are."""
+
+    def apply(self, request):
+        reply = super().apply(request)
+        return reply | {"changes": reply["changes"] + 1}
+
+
+@pytest.mark.parametrize(("engine", "message"), [
+    (Renaming, "not the name of a file in the directory: .*/outside.arrow"),
+    (Retyping, r"column revenue is string, not decimal\(4\)"),
+    (Miscounting, r"the file has \d+ rows, and the program counted \d+"),
+])  # fmt: skip
+def test_a_wrong_file_of_changes_is_an_error_that_names_the_engine(monkeypatch, tmp_path, chunked, engine, message):
+    Renaming.outside = tmp_path / "outside.arrow"
+    monkeypatch.setattr(external, "COLLECTED_CHANGES", 1)
+    example_in_thread(monkeypatch, engine)
+    cell = Cell("q06", "0.001", logical=1000, physical=1, engine=f"mine={EXAMPLE}")
+    with pytest.raises(DeltamarkError, match=f"^mine failed to changes: {message}; docs/protocol.md"):
+        measured(job(chunked, cell), chunked, Mock())
+    assert engine is not Renaming or Renaming.outside.exists()
 
 
 def test_a_refused_query_is_no_failure(monkeypatch, chunked):

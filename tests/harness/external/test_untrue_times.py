@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+import runpy
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import closing, nullcontext
 from unittest.mock import Mock
 
 import pytest
-from support.harness.programs import EXAMPLE, EXAMPLE_FILE, faulty
+from support.harness.programs import EXAMPLE, EXAMPLE_FILE, example_in_thread, faulty
 from support.paths import ROOT
 
 from deltamark.datagen.workloads.registry import workload
@@ -72,8 +73,33 @@ def test_an_answer_must_have_as_many_rows_as_were_counted(chunked):
     with closing(open_engine(cell, chunked, workload(chunked, "insert"))) as engine:
         engine.take(2000)
         assert engine.apply() == 1
-        with pytest.raises(DeltamarkError, match=r"failed to answer: it counted 1 rows, and its file has 0"):
+        with pytest.raises(DeltamarkError, match="failed to answer: the file has 0 rows, and the program counted 1"):
             engine.answer()
+
+
+@pytest.mark.parametrize("last", [0, 1])
+def test_an_answer_after_several_batches_has_as_many_rows_as_the_last_one_has_counted(monkeypatch, chunked, last):
+    class Several(runpy.run_path(str(BUSY))["Engine"]):
+        def __init__(self):
+            super().__init__("nowhere")
+
+        def hello(self, request):
+            return super().hello(request) | {"several": True}
+
+        def feed(self, request):
+            self.batches = len(request["ends"])
+            return {}
+
+        def apply(self, _):
+            return {"changes": [2] * (self.batches - 1) + [last], "seconds": [1e-9] * self.batches}
+
+    example_in_thread(monkeypatch, Several)
+    cell = Cell("q06", "0.001", logical=1000, physical=1, engine=f"exec:{BUSY}")
+    with closing(open_engine(cell, chunked, workload(chunked, "insert"))) as engine:
+        assert len(engine.take_several(1, 2)) == 2
+        assert [changes for changes, _ in engine.apply_several()] == [2, last]
+        with nullcontext() if last == 0 else pytest.raises(DeltamarkError, match="the program counted 1"):
+            assert engine.answer() == []
 
 
 @pytest.mark.waits(2)

@@ -21,6 +21,7 @@ from msgspec import Meta, Struct, field
 from deltamark.errors import DeltamarkError
 from deltamark.harness.engines.base import Output
 from deltamark.harness.engines.external.messages import PROTOCOL, HelloReply
+from deltamark.harness.engines.external.texts import plain
 from deltamark.harness.results.machine import ROOT
 
 FOLDER = ROOT / "peers"
@@ -35,11 +36,21 @@ READY = "ready"
 Text = Annotated[str, Meta(min_length=1)]
 
 
+def _refuse_control_characters(*texts: str) -> None:
+    """Raise an error, which names the manifest, for a text that would not reach a table or a terminal as it is."""
+    for text in texts:
+        if plain(text) != text:
+            raise ValueError(f"not a short line of printable characters: {plain(text)}")
+
+
 class Tool(Struct, frozen=True, forbid_unknown_fields=True):
     """A program that must be on the machine before a peer can be set up. hint: what installs it."""
 
     program: Text
     hint: Text
+
+    def __post_init__(self) -> None:
+        _refuse_control_characters(self.program, self.hint)
 
 
 class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
@@ -67,6 +78,9 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
     """Regular expressions, and the texts that replace their matches in the SQL of all queries."""
     refuses: dict[str, str] = field(default_factory=dict)
     """The queries that the engine is expected to refuse, each with the reason. It is asked all the same."""
+
+    def __post_init__(self) -> None:
+        _refuse_control_characters(self.name, self.licence, self.language, self.source, *self.refuses.values())
 
 
 @dataclass(frozen=True)

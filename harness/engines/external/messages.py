@@ -5,8 +5,10 @@ from __future__ import annotations
 from typing import Annotated
 
 from msgspec import Meta, Struct
+from msgspec.structs import asdict, force_setattr
 
 from deltamark.harness.engines.base import Output
+from deltamark.harness.engines.external.texts import plain
 
 PROTOCOL = 1
 
@@ -76,9 +78,14 @@ class Close(Request, frozen=True): ...
 
 
 class Reply(Struct, frozen=True, kw_only=True):
-    """The reply to a request. error: the reason why the program cannot fulfil it."""
+    """The reply to a request, whose texts are plain. error: the reason why the program cannot fulfil it."""
 
     error: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, value in asdict(self).items():
+            if isinstance(value, str):
+                force_setattr(self, name, plain(value))
 
 
 class HelloReply(Reply, frozen=True, kw_only=True):

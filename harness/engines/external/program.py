@@ -28,6 +28,7 @@ from deltamark.harness.engines.external.messages import (
     Request,
 )
 from deltamark.harness.engines.external.process import KeptProcess
+from deltamark.harness.engines.external.texts import plain
 from deltamark.harness.measure.client import ONE_THREAD
 
 R = TypeVar("R", bound=Reply)
@@ -48,9 +49,6 @@ FAILED_TIMEOUT_S = 5.0
 
 ENDING_TIMEOUT_S = 5.0
 """The time in which a program that has closed a stream is expected to end, so that an error can say how."""
-
-MAX_QUOTED_LINE = 200
-"""Characters of a line of standard error that an error quotes."""
 
 launcher: list[str] = []
 """The words before the command of each program that this process starts; the memory suite starts it under a limit."""
@@ -133,7 +131,7 @@ class Program:
         """Return the error of a failed request."""
         self._is_in_order = False
         cause = f"{self._name} failed to {type(request).__name__.lower()}"
-        return DeltamarkError(cause, problem, DOCUMENTATION)
+        return DeltamarkError(cause, plain(str(problem)), DOCUMENTATION)
 
     def close(self) -> None:
         """Ask the program to end; then end it, unless it has, and all processes that it has started."""
@@ -167,7 +165,7 @@ class Program:
         return self.failed(hello, f"the harness speaks protocol {PROTOCOL}, and the program does not: {actual}")
 
     def _with_last_error(self, end: str) -> str:
-        said = self._lines.last_error.strip()[:MAX_QUOTED_LINE]
+        said = plain(self._lines.last_error)
         return f"{end}: {said}" if said else end
 
 

@@ -54,10 +54,13 @@ FAULTS = {
     "seconds that are no number": ("write(b'{\"changes\": 1, \"seconds\": NaN}\\n')", "JSON is malformed"),
     "output before the reply": ("write(b'loading {\"changes\": 1}\\n')", "JSON is malformed: .*: 'loading "),
     "two lines": ("write(b'{}\\n{}\\n')", r"it wrote more than one line: '\{\}\\n'"),
+    "an error with escape codes": (
+        "write(b'{\"error\": \"bad\\\\u001b[2J\\\\nluck\"}\\n')", r"failed to apply: bad\\x1b\[2J luck;",
+    ),
     "an endless line": ("while True: write(b'0' * 65536)", "a reply of more than 1048576 bytes: '00"),
     "an end after much standard error": (
-        "write(b'noise\\n' * 1_000_000, to=2); write(b'last words\\n', to=2); sys.exit(3)",
-        r"it has ended with exit code 3: last words;",
+        "write(b'noise\\n' * 1_000_000, to=2); write(b'last \\x1b[2J words\\n', to=2); sys.exit(3)",
+        r"it has ended with exit code 3: last \\x1b\[2J words;",
     ),
     "an end by a signal without a name": ("os.kill(os.getpid(), 40)", "it was ended by signal 40"),
 }  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 
@@ -93,6 +94,15 @@ def test_a_wrong_manifest_names_the_file_and_the_key(written):
     (each.folder / "peer.toml").write_text("name = 3")
     peer.cache_clear()
     with pytest.raises(DeltamarkError, match=r"a wrong manifest: .*peer\.toml: "):
+        peer("other")
+
+
+@pytest.mark.parametrize("key", ["name", "licence", "language", "source", "hint"])
+def test_a_manifest_with_escape_codes_is_refused(written, key):
+    path = written().folder / "peer.toml"
+    path.write_text(re.sub(rf'\b{key} = ".*?"', lambda _: rf'{key} = "\u001b[2J"', path.read_text()))
+    peer.cache_clear()
+    with pytest.raises(DeltamarkError, match=r"not a short line of printable characters: \\x1b\[2J"):
         peer("other")
 
 

@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
 
+import msgspec
 import pyarrow as pa
 import pytest
 from support.harness.processes import all_end
@@ -23,6 +24,8 @@ from deltamark.harness.check.run_check import open_check
 from deltamark.harness.cli.main import main
 from deltamark.harness.engines.external import engine as external
 from deltamark.harness.engines.external import named, program
+from deltamark.harness.engines.external.messages import HelloReply
+from deltamark.harness.engines.external.texts import plain
 from deltamark.harness.engines.registry import capabilities, known_engine, open_engine
 from deltamark.harness.measure import timing
 from deltamark.harness.measure.cell import Cell
@@ -139,6 +142,12 @@ def test_a_wrong_file_of_changes_is_an_error_that_names_the_engine(monkeypatch, 
     with pytest.raises(DeltamarkError, match=f"^mine failed to changes: {message}; docs/protocol.md"):
         measured(job(chunked, cell), chunked, Mock())
     assert engine is not Renaming or Renaming.outside.exists()
+
+
+def test_the_texts_of_a_program_are_plain():
+    reply = '{"protocol": 1, "name": "mine\\n\\u001b[31m\\u202e 1.0", "output": "stream"}'
+    assert msgspec.json.decode(reply, type=HelloReply).name == r"mine \x1b[31m\u202e 1.0"
+    assert len(plain("x" * 10**6)) < 1000
 
 
 def test_a_refused_query_is_no_failure(monkeypatch, chunked):

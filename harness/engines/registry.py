@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pyarrow as pa
+
+from deltamark.dataflow.batch import Batch
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError, unknown
@@ -88,7 +91,11 @@ def open_engine(cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None 
 
 
 def open_stream(cell: Cell, dataset: Dataset, work: Workload) -> StreamEngine:
-    """Open the engine of a cell to read its change stream."""
-    engine = engine_class(known_stream_engine(cell.engine))(cell, dataset, work)
+    """Open the engine of a cell to read its change stream. A program keeps its changes only if there is a sink."""
+    engine = engine_class(known_stream_engine(cell.engine))(cell, dataset, work, _drop)
     assert isinstance(engine, StreamEngine)
     return engine
+
+
+def _drop(_changes: Batch | pa.Table) -> None:
+    """Take the place of the sink until `changes` is called, which has a sink of its own."""

@@ -26,7 +26,7 @@ from deltamark.harness.engines.external import engine as external
 from deltamark.harness.engines.external import named, program
 from deltamark.harness.engines.external.messages import HelloReply
 from deltamark.harness.engines.external.texts import plain
-from deltamark.harness.engines.registry import capabilities, known_engine, open_engine
+from deltamark.harness.engines.registry import capabilities, known_engine, open_engine, open_stream
 from deltamark.harness.measure import timing
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.cell_job import CellJob, answers_of, measured
@@ -142,6 +142,24 @@ def test_a_wrong_file_of_changes_is_an_error_that_names_the_engine(monkeypatch, 
     with pytest.raises(DeltamarkError, match=f"^mine failed to changes: {message}; docs/protocol.md"):
         measured(job(chunked, cell), chunked, Mock())
     assert engine is not Renaming or Renaming.outside.exists()
+
+
+def test_a_stream_that_will_be_read_is_opened_with_collect(monkeypatch, chunked):
+    opened = []
+
+    class Noting(runpy.run_path(str(STREAM_FILE))["Engine"]):
+        def __init__(self):
+            super().__init__("0.001")
+
+        def open(self, request):
+            opened.append(request["collect"])
+            return super().open(request)
+
+    example_in_thread(monkeypatch, Noting)
+    cell = Cell("q06", "0.001", logical=1000, physical=1, engine=f"exec:{STREAM_FILE} 0.001")
+    with closing(open_stream(cell, chunked, workload(chunked, "insert"))) as stream:
+        assert sum(len(changes.time) for changes in stream.changes(2000, lambda *_: None))
+    assert opened == [True]
 
 
 def test_the_texts_of_a_program_are_plain():

@@ -17,7 +17,8 @@ TYPES = {"int64": "BIGINT", "decimal(2)": "DECIMAL(15, 2)", "date32": "DATE", "s
 
 class Engine:
     def hello(self, _):
-        return {"protocol": 1, "name": f"DuckDB {duckdb.__version__}", "output": "batches", "maintains": False}
+        name = f"DuckDB {duckdb.__version__}"
+        return {"protocol": 1, "name": name, "output": "batches", "maintains": False, "nulls": True}
 
     def open(self, request):
         if not request["relations"]:
@@ -40,16 +41,17 @@ class Engine:
     def apply(self, _):
         started = time.perf_counter()
         for name, batch in self.batch.items():
-            columns = ", ".join(column for column, _ in self.columns[name])
+            names = [column for column, _ in self.columns[name]]
+            columns, same = ", ".join(names), " AND ".join(f"live.{n} IS NOT DISTINCT FROM gone.{n}" for n in names)
             self.database.register("batch", batch)
             self.database.execute(f"INSERT INTO {name} SELECT {columns} FROM batch WHERE diff > 0")
             if batch["diff"].to_numpy().min(initial=0) < 0:
                 self.database.execute(f"""
                     DELETE FROM {name} WHERE rowid IN (
                         SELECT row FROM (SELECT rowid AS row, row_number() OVER (PARTITION BY {columns}) AS copy,
-                                                {columns} FROM {name})
-                        JOIN (SELECT {columns}, count(*) AS gone FROM batch WHERE diff < 0 GROUP BY ALL)
-                        USING ({columns}) WHERE copy <= gone)""")
+                                                {columns} FROM {name}) AS live
+                        JOIN (SELECT {columns}, count(*) AS copies FROM batch WHERE diff < 0 GROUP BY ALL) AS gone
+                        ON {same} WHERE copy <= copies)""")
         changed = self.difference(self.time)
         self.changed += changed
         return {"changes": len(changed), "seconds": time.perf_counter() - started}

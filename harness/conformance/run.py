@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from typing import TypeVar
 
@@ -13,13 +14,15 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from deltamark.dataflow.sql.query import sql
+from deltamark.dataflow.sql.tables import sql_tables
 from deltamark.dataflow.types import Schema
 from deltamark.datagen.feed import TIMES_PER_ROUND
 from deltamark.errors import DeltamarkError
 from deltamark.harness.check.difference import unordered_difference
 from deltamark.harness.check.snapshot import Snapshot
-from deltamark.harness.conformance.cases import CASES, NOTHING_BETWEEN, Case
-from deltamark.harness.conformance.rows import Change, batch_of
+from deltamark.harness.conformance.cases import CASES, NOTHING_BETWEEN, NULL_CASES, NULL_QUERIES, Case
+from deltamark.harness.conformance.rows import MAX_ROWS, WITH_NULL, Change, batch_of, declared
 from deltamark.harness.engines.base import RefusedError, Row
 from deltamark.harness.engines.external import messages, named
 from deltamark.harness.engines.external.columns import (
@@ -36,8 +39,6 @@ from deltamark.harness.engines.external.program import Program
 from deltamark.harness.engines.plans import specified_plan, sql_inputs
 from deltamark.harness.measure.cell import Cell
 
-SQL_TYPES = {"int64": "BIGINT", "decimal(2)": "DECIMAL(15, 2)", "date32": "DATE", "string": "VARCHAR"}
-
 R = TypeVar("R", bound=messages.Reply)
 
 REQUEST_TIMEOUT_S = 300.0
@@ -47,9 +48,6 @@ minutes on a machine with much other work.
 
 SEVERAL = "several batches in one request"
 UNKNOWN_QUERY = "no_such_query"
-
-MAX_ROWS = 100_000
-"""A bound of the live rows of any case."""
 
 
 @dataclass(frozen=True)
@@ -63,52 +61,73 @@ class Outcome:
     """Whether the answers at the ends of the batches are right, even if those at other times are not."""
 
 
+@dataclass(frozen=True)
+class Subject:
+    """The query of a case. sql: its text in DuckDB's dialect; schema: that of the exact answer."""
+
+    name: str
+    sql: str
+    parameters: Mapping[str, object]
+    schema: Schema
+    inputs: Mapping[str, messages.RelationColumns]
+
+
+@cache
+def subject_of(name: str) -> Subject:
+    if name in NULL_QUERIES:
+        text = NULL_QUERIES[name]
+        tables = sql_tables("; ".join(declared(table, each) for table, each in WITH_NULL.items()))
+        inputs = {table: each for table, each in WITH_NULL.items() if table in text}
+        return Subject(name, text, {}, sql(text, tables).schema, inputs)
+    cell = Cell(name, "0.01")
+    inputs = {
+        table: messages.RelationColumns(input_columns(table, names), MAX_ROWS)
+        for table, names in sql_inputs(cell).items()
+    }
+    return Subject(name, cell.sql, cell.parameters, specified_plan(cell).schema, inputs)
+
+
 class _Oracle:
     """DuckDB over the live rows of a case."""
 
-    def __init__(self, cell: Cell, columns: dict[str, messages.Columns]) -> None:
-        self._cell, self._columns = cell, columns
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
         self._live: Counter[tuple[str, Row]] = Counter()
         self._database = duckdb.connect(config={"threads": 1})
-        for name, types in columns.items():
-            typed = ", ".join(f"{column} {SQL_TYPES[type_]}" for column, type_ in types)
-            self._database.execute(f"CREATE TABLE {name} ({typed})")
+        for name, each in subject.inputs.items():
+            self._database.execute(declared(name, each))
 
     def add(self, changes: Sequence[Change]) -> None:
         for change in changes:
-            self._live[change.relation, change.row(self._columns[change.relation])] += change.diff
+            self._live[change.relation, change.row(self._subject.inputs[change.relation].columns)] += change.diff
 
     def answer(self) -> list[Row]:
-        for name in self._columns:
+        for name in self._subject.inputs:
             self._database.execute(f"DELETE FROM {name}")  # noqa: S608
         for (name, row), copies in self._live.items():
             places = ", ".join("?" * len(row))
             for _ in range(copies):
                 self._database.execute(f"INSERT INTO {name} VALUES ({places})", row)  # noqa: S608
-        return self._database.execute(self._cell.sql).fetchall()
+        return self._database.execute(self._subject.sql).fetchall()
 
     def close(self) -> None:
         self._database.close()
 
 
 class OpenQuery:
-    """A query that is open in a program, fed with rows made by hand."""
+    """A query that is open in a program, fed with rows made by hand. engine: the name of the program."""
 
-    def __init__(self, program: Program, cell: Cell) -> None:
-        self._program, self._is_exact = program, program.greeting.output == "stream"
-        self.schema: Schema = specified_plan(cell).schema
-        self.inputs = {name: input_columns(name, columns) for name, columns in sql_inputs(cell).items()}
+    def __init__(self, engine: str, program: Program, subject: Subject) -> None:
+        self._program, self._inputs, self.schema = program, subject.inputs, subject.schema
+        self._is_exact = program.greeting.output == "stream"
         self._answer = stored_columns(self.schema) if self._is_exact else selected_columns(self.schema)
         self._fed, self._read_until, self._until = 0, -1, -1
         self._files: dict[str, str] = {}
-        reply = program.request(messages.Open(
-            query=cell.query, sql=named.translated(cell.engine, cell.sql),
-                parameters=dict(cell.parameters), workload=cell.workload, logical=1,
-            workers=1, collect=True, directory=str(program.files.path), answer=self._answer,
-            relations={name: messages.RelationColumns(columns, MAX_ROWS) for name, columns in self.inputs.items()},
-        ), messages.OpenReply)  # fmt: skip
-        if reply.refused is not None:
-            raise RefusedError("refused", reply.refused, "")
+        program.open(messages.Open(
+            query=subject.name, sql=named.translated(engine, subject.sql), parameters=dict(subject.parameters),
+            workload="insert", logical=1, workers=1, collect=True, directory=str(program.files.path),
+            relations=dict(subject.inputs), answer=self._answer,
+        ))  # fmt: skip
 
     def feed(self, changes: Sequence[Change], until: int) -> int:
         """Feed a batch; return the number of changes that the engine reports."""
@@ -118,10 +137,10 @@ class OpenQuery:
     def take(self, changes: Sequence[Change], until: int, ends: list[int] | None = None) -> None:
         """Send the rows of a batch, or of several with these ends."""
         self._until, self._fed, self._files = until, self._fed + 1, {}
-        for name, columns in self.inputs.items():
+        for name, relation in self._inputs.items():
             if rows := [change for change in changes if change.relation == name]:
                 self._files[name] = f"{self._fed}-{name}.arrow"
-                self._program.files.write(self._files[name], batch_of(columns, rows))
+                self._program.files.write(self._files[name], batch_of(relation.columns, rows))
         self._program.request(messages.Feed(self._fed, until, self._files, ends), messages.Reply)
 
     def apply(self) -> messages.ApplyReply:
@@ -161,14 +180,14 @@ class OpenQuery:
 
 def run_case(name: str, program: Program, case: Case) -> Outcome:
     """Run a case; describe the first difference."""
-    cell = Cell(case.query, "0.01", engine=name)
+    subject = subject_of(case.query)
     try:
-        query = OpenQuery(program, cell)
+        query = OpenQuery(name, program, subject)
     except RefusedError as error:
         return Outcome(case.name, refused=f"{case.query}: {error.actual}")
     output = program.greeting.output
     compare = {"stream": _stream_problems, "batches": _batch_problems, "answers": _answer_problems}[output]
-    with closing(_Oracle(cell, query.inputs)) as oracle:
+    with closing(_Oracle(subject)) as oracle:
         problems = list(compare(query, case, oracle))
     query.end()
     return _outcome(case.name, problems)
@@ -254,8 +273,8 @@ def _difference(number: int, mine: list[Row], oracle: _Oracle) -> Iterator[_Prob
 
 def run_several(name: str, program: Program, case: Case) -> Outcome:
     """Run all batches of a case in one request; describe the first difference."""
-    cell = Cell(case.query, "0.01", engine=name)
-    query, ends = OpenQuery(program, cell), _ends(case)
+    subject, ends = subject_of(case.query), _ends(case)
+    query = OpenQuery(name, program, subject)
     reply, table = query.feed_all(case.batches, ends), query.changes()
     query.end()
     times = table[TIME].to_pylist()
@@ -263,7 +282,7 @@ def run_several(name: str, program: Program, case: Case) -> Outcome:
     if reply.changes != made or len(reply.seconds) != len(ends):
         return Outcome(SEVERAL, f"it counted {reply.changes} changes in {len(reply.seconds)} batches, and made {made}")
     compare = _time_problems if program.greeting.output == "stream" else _sum_problems
-    with closing(_Oracle(cell, query.inputs)) as oracle:
+    with closing(_Oracle(subject)) as oracle:
         return _outcome(SEVERAL, list(compare(query, case, oracle, table)))
 
 
@@ -294,12 +313,14 @@ def run_all(name: str) -> Iterator[Outcome]:
     each = named.resolved(name)
     with closing(Program(each.short, list(each.command), REQUEST_TIMEOUT_S)) as program:
         yield _greets_as_expected(name, program)
-        for case in CASES:
+        for case in (*CASES, *NULL_CASES):
             yield run_case(name, program, case)
         if program.greeting.several:
             yield run_several(name, program, NOTHING_BETWEEN)
         yield _refuses_unknown(program)
-        yield run_case(name, program, Case("a query after a refused one", CASES[0].query, CASES[0].batches))
+        yield run_case(
+            name, program, Case("a query after a refused one", NOTHING_BETWEEN.query, NOTHING_BETWEEN.batches)
+        )
     yield Outcome("close ends the program", program.unclean_end)
 
 

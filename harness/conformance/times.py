@@ -7,11 +7,10 @@ from decimal import Decimal
 from deltamark.datagen.feed import TIMES_PER_ROUND, last_time
 from deltamark.errors import DeltamarkError
 from deltamark.harness.conformance.rows import line
-from deltamark.harness.conformance.run import OpenQuery
+from deltamark.harness.conformance.run import OpenQuery, subject_of
 from deltamark.harness.console.formatting import brief
 from deltamark.harness.engines.external import named
 from deltamark.harness.engines.external.program import Program
-from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.resources import CpuUse
 from deltamark.harness.measure.timing import LIST_EVERY_S
 from deltamark.harness.results.plausibility import Account, doubt
@@ -25,7 +24,7 @@ def times_of(name: str) -> str:
     each = named.resolved(name)
     program = Program(each.short, list(each.command))
     try:
-        account = _account(program, Cell(QUERY, "0.01", engine=name))
+        account = _account(name, program)
     except DeltamarkError as error:
         return f"times: not taken: {error.cause}: {error.actual}"
     finally:
@@ -40,8 +39,8 @@ def times_of(name: str) -> str:
     )
 
 
-def _account(program: Program, cell: Cell) -> Account:
-    query = OpenQuery(program, cell)
+def _account(name: str, program: Program) -> Account:
+    query = OpenQuery(name, program, subject_of(QUERY))
     reported = seen = untimed = timed_cpu = untimed_cpu = 0.0
     cpu = CpuUse(LIST_EVERY_S)
     for number in range(BATCHES):

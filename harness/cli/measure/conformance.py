@@ -1,9 +1,9 @@
 """Run small cases on an external engine, and say what the engine may claim.
 
-The cases are a few rows each: empty batches, retractions, duplicates, NULL, deletion to nothing, several times in one
-batch. The answers are compared with DuckDB's, those of a stream at all times within batches, too. A line shows the time
-of larger batches by the engine, by the harness and by the processors. docs/protocol.md describes the protocol. Exit
-code 2 means that a case failed.
+The cases are a few rows each: empty batches, retractions, duplicates, NULL in answers and in inputs, deletion to
+nothing, several times in one batch. The answers are compared with DuckDB's, those of a stream at all times within
+batches, too. A line shows the time of larger batches by the engine, by the harness and by the processors.
+docs/protocol.md describes the protocol. Exit code 2 means that a case failed.
 
 Example: make conformance ENGINE=exec:examples/recompute.py
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 
 from deltamark.errors import DeltamarkError
-from deltamark.harness.conformance.cases import CASES
+from deltamark.harness.conformance.cases import CASES, NULL_CASES
 from deltamark.harness.conformance.run import Outcome, run_all
 from deltamark.harness.conformance.times import times_of
 from deltamark.harness.console.console import say
@@ -51,8 +51,11 @@ def _verdict(outcome: Outcome) -> str:
 def _claim(output: str, outcomes: list[Outcome]) -> str:
     """Describe what an engine may claim, from the outcomes of all cases."""
     if not any(outcome.problem for outcome in outcomes):
-        ran = {case.query for case in CASES} - {outcome.refused.partition(":")[0] for outcome in outcomes}
-        return f"may claim: {output}" if ran else "may claim nothing: it refuses the queries of all cases"
+        refused = {outcome.refused.partition(":")[0] for outcome in outcomes}
+        if not {case.query for case in CASES} - refused:
+            return "may claim nothing: it refuses the queries of all cases"
+        takes_null = {case.query for case in NULL_CASES} - refused
+        return f"may claim: {output}{', with NULL in its inputs' if takes_null else ''}"
     if output == "stream" and all(outcome.right_at_ends for outcome in outcomes):
         return "may not claim a stream; its answers at the ends of batches are right, so it may claim: batches"
     return "may claim nothing: an answer is wrong"

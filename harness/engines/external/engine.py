@@ -45,7 +45,6 @@ from deltamark.harness.engines.external.messages import (
     Columns,
     Feed,
     Open,
-    OpenReply,
     RelationColumns,
     Reply,
     Request,
@@ -110,10 +109,7 @@ class ExternalEngine(FedEngine[PreparedBatch]):
             },
             answer=self.columns,
         )  # fmt: skip
-        reply = self._program.request(request, OpenReply)
-        if reply.refused is not None:
-            raise RefusedError(f"{self._cell.engine} refuses {self._cell.query}", reply.refused, "leave the query out")
-        self.recomputes_query = not reply.maintains
+        self.recomputes_query = not self._program.open(request).maintains
 
     def _columns(self) -> Columns:
         return selected_columns(self.schema)

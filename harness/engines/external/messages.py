@@ -28,11 +28,13 @@ class Hello(Request, frozen=True):
     protocol: int = PROTOCOL
 
 
-class RelationColumns(Struct, frozen=True):
+class RelationColumns(Struct, frozen=True, omit_defaults=True):
     """The columns of a relation, and a bound of the number of its live rows."""
 
     columns: Columns
     rows: int
+    nullable: list[str] = []
+    """The columns that may have NULL."""
 
 
 class Open(Request, frozen=True, kw_only=True):
@@ -97,6 +99,8 @@ class HelloReply(Reply, frozen=True, kw_only=True):
     session: bool = False
     several: bool = False
     """Whether the program takes several batches in one request."""
+    nulls: bool = False
+    """Whether the program takes NULL in its inputs."""
 
 
 class OpenReply(Reply, frozen=True, kw_only=True):

@@ -16,6 +16,7 @@ import msgspec
 import pyarrow as pa
 
 from deltamark.errors import DeltamarkError
+from deltamark.harness.engines.base import RefusedError
 from deltamark.harness.engines.external.directory import FileDirectory
 from deltamark.harness.engines.external.lines import ClosedError, Lines, quoted
 from deltamark.harness.engines.external.messages import (
@@ -24,6 +25,8 @@ from deltamark.harness.engines.external.messages import (
     FileReply,
     Hello,
     HelloReply,
+    Open,
+    OpenReply,
     Reply,
     Request,
 )
@@ -34,6 +37,7 @@ from deltamark.harness.measure.client import ONE_THREAD
 R = TypeVar("R", bound=Reply)
 
 DOCUMENTATION = "docs/protocol.md describes the protocol"
+LEAVE_OUT = "leave the query out"
 
 HELLO_TIMEOUT_S = 60.0
 """The time that a program may take to start and to reply to `hello`; not measured."""
@@ -106,6 +110,17 @@ class Program:
             if (error := _decoded(reply, Reply).error) is not None:
                 raise ValueError(error)
             return _decoded(reply, kind)
+
+    def open(self, request: Open) -> OpenReply:
+        """Open a query, or raise a RefusedError: the program may refuse it, or may take no NULL in its inputs."""
+        nullable = [name for each in request.relations.values() for name in each.nullable]
+        if nullable and not self.greeting.nulls:
+            actual = f"it takes no NULL in its inputs, which {nullable[0]} may have"
+            raise RefusedError(f"{self._name} refuses {request.query}", actual, LEAVE_OUT)
+        reply = self.request(request, OpenReply)
+        if reply.refused is not None:
+            raise RefusedError(f"{self._name} refuses {request.query}", reply.refused, LEAVE_OUT)
+        return reply
 
     def file(self, request: Request) -> pa.Table:
         """Send a request for a file; return its content, and remove the file."""

@@ -8,6 +8,7 @@ from support.harness.programs import EXAMPLE, STREAM, STREAM_FILE, faulty, strea
 
 from deltamark.dataflow.batch import Batch
 from deltamark.harness.cli.main import main
+from deltamark.harness.conformance import run
 from deltamark.harness.conformance.run import SEVERAL, run_all
 
 
@@ -18,21 +19,31 @@ def test_an_engine_that_is_right_may_claim_its_output(capsys, engine, claim):
     assert all(line.endswith(": ok") for line in lines[:-3]), lines
     assert lines[-3].startswith("times of ")
     assert lines[-3].endswith(": plausible")
-    assert lines[-1].endswith(f"may claim: {claim}")
+    assert lines[-1].endswith(f"may claim: {claim}, with NULL in its inputs")
 
 
 NO_DELETION = "self.batch = {n: b for n, b in self.batch.items() if b['diff'].to_numpy().min() > 0}"
 FAULTS = {
     "retraction": {"apply": f"{NO_DELETION}; return super().apply(request)"},
     "an answer with NULL": {"difference": "return [each for each in super().difference(request) if None not in each]"},
+    "retraction of rows with NULL in a column": {"feed": (
+        "reply = super().feed(request)\n"
+        "        for name, table in self.batch.items():\n"
+        "            rows = zip(*(column.to_pylist() for column in table.columns[1:]))\n"
+        "            kept = right['pa'].array([diff > 0 or None not in row for diff, *row in rows])\n"
+        "            self.batch[name] = table.filter(kept)\n"
+        "        return reply"
+    )},
     "an unknown query is refused": {"open": "return {} if not request['relations'] else super().open(request)"},
     "close ends the program": {"end": "import atexit; atexit.register(os._exit, 3); return super().end(request)"},
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", FAULTS)
 def test_a_fault_fails_a_case(monkeypatch, capsys, tmp_path, case):
     monkeypatch.setattr("deltamark.harness.cli.measure.conformance.times_of", str)
+    for cases in ("CASES", "NULL_CASES"):
+        monkeypatch.setattr(run, cases, [each for each in getattr(run, cases) if each.name == case])
     assert main(["conformance", faulty(tmp_path, **FAULTS[case])]) == 2
     out = capsys.readouterr().out
     assert f"\n{case}: FAILED: " in out, out

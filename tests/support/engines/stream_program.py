@@ -10,17 +10,23 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TextIO
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 
 from deltamark.dataflow.arrow_values import numbers
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.runtime.dataflow import Dataflow
+from deltamark.dataflow.sql.query import sql
+from deltamark.dataflow.sql.tables import sql_tables
 from deltamark.dataflow.types import NULL, Type, unpack_short
-from deltamark.datagen.schema import relation
+from deltamark.datagen.schema import RELATIONS
+from deltamark.harness.conformance.rows import declared
+from deltamark.harness.engines.external.messages import RelationColumns
 from deltamark.harness.engines.inputs import specified_source
 from deltamark.harness.engines.plans import specified_plan
 from deltamark.harness.measure.cell import Cell
+from deltamark.queries.catalogue import QUERIES
 
 TEXT_KINDS = ("short", "text")
 
@@ -32,24 +38,36 @@ class Engine:
         self._sf = sf
 
     def hello(self, _):
-        return {"protocol": 1, "name": "embedded", "output": "stream", "several": True}
+        return {"protocol": 1, "name": "embedded", "output": "stream", "several": True, "nulls": True}
 
     def open(self, request):
         try:
-            plan = specified_plan(Cell(request["query"], self._sf))
+            plan = self.plan(request)
         except Exception as error:  # noqa: BLE001 (whatever it is, the query is refused)
             return {"refused": str(error)}
         self.directory, self.dataflow, self.schema = Path(request["directory"]), Dataflow(plan), plan.schema
         self.made = []
         return {}
 
+    def plan(self, request):
+        """Return the plan of a query of TPC-H, whose columns have no prefixes, or of SQL over other tables."""
+        relations = request["relations"]
+        self.prefixes = {name: RELATIONS[name].prefix if name in RELATIONS else "" for name in relations}
+        if request["query"] in QUERIES:
+            self.types = {name: specified_source(name, Decimal(self._sf), "insert").schema for name in relations}
+            return specified_plan(Cell(request["query"], self._sf))
+        tables = sql_tables(
+            "; ".join(declared(name, msgspec.convert(each, RelationColumns)) for name, each in relations.items())
+        )
+        self.types = {name: table.schema for name, table in tables.items()}
+        return sql(request["sql"], tables)
+
     def feed(self, request):
         batch = {}
         for name, file in request["relations"].items():
             table = pa.ipc.open_file((self.directory / file).read_bytes()).read_all()
-            types = specified_source(relation(name).name, Decimal(self._sf), "insert").schema
             columns = {
-                field: column_of(table[relation(name).prefix + field], types[field])
+                field: column_of(table[self.prefixes[name] + field], self.types[name][field])
                 for field in self.dataflow.inputs[name]
             }
             batch[name] = Batch(table["time"].to_numpy(), table["diff"].to_numpy(), columns)

@@ -10,14 +10,16 @@ import { viewOf } from "./view.mjs";
 
 class PGliteWithPgIvm {
   hello() {
-    return { protocol: 1, name: "PGlite 0.5.14, pg_ivm 1.16", output: "answers", max_workers: 1 };
+    return { protocol: 1, name: "PGlite 0.5.14, pg_ivm 1.16", output: "answers", max_workers: 1, nulls: true };
   }
 
   async open({ sql, relations, answer, directory }) {
     Object.assign(this, { directory, columns: answer });
     this.database = await PGlite.create({ extensions: { pg_ivm } });
     await this.database.exec("CREATE EXTENSION pg_ivm");
-    this.tables = Object.entries(relations).map(([name, { columns }]) => new Table(this.database, name, columns));
+    this.tables = Object.entries(relations).map(
+      ([name, { columns, nullable }]) => new Table(this.database, name, columns, nullable),
+    );
     for (const table of this.tables) await table.create();
     try {
       this.read = await viewOf(this.database, sql, answer);

@@ -4,6 +4,9 @@ import { MILLISECONDS_A_DAY } from "./arrow.mjs";
 
 const TYPES = { int64: "bigint", "decimal(2)": "numeric(15, 2)", date32: "date", string: "text" };
 
+// A value of each type, which takes the place of NULL in a comparison that PostgreSQL can hash.
+const KNOWN = { int64: "0", "decimal(2)": "0", date32: "DATE '1970-01-01'", string: "''" };
+
 // The defaults of autovacuum, which PGlite does not run: a table is analyzed once its changed rows exceed a number and
 // a share of all rows, and vacuumed once its dead rows do.
 const THRESHOLD = 50;
@@ -11,15 +14,16 @@ const ANALYZE_SHARE = 0.1;
 const VACUUM_SHARE = 0.2;
 
 export class Table {
-  constructor(database, name, columns) {
-    Object.assign(this, { database, name, columns, live: 0, changed: 0, dead: 0 });
+  constructor(database, name, columns, nullable = []) {
+    Object.assign(this, { database, name, columns, nullable, live: 0, changed: 0, dead: 0 });
     this.names = columns.map(([column]) => column).join(", ");
     this.leaving = `leaving_${name}`;
   }
 
   /** Create the table with an index on each key, for joins and removal, or else one on all columns, for removal. */
   async create() {
-    const typed = this.columns.map(([column, type]) => `${column} ${TYPES[type]} NOT NULL`).join(", ");
+    const constraint = (column) => (this.nullable.includes(column) ? "" : "NOT NULL");
+    const typed = this.columns.map(([column, type]) => `${column} ${TYPES[type]} ${constraint(column)}`).join(", ");
     const keys = this.columns.map(([column]) => column).filter((column) => column.endsWith("key"));
     await this.database.exec(`
       CREATE TABLE ${this.name} (${typed});
@@ -29,7 +33,8 @@ export class Table {
 
   /** Make the input of COPY for the rows of a batch. */
   batchOf({ diff, ...columns }) {
-    const texts = this.columns.map(([column, type]) => columns[column].map(textOf(type)));
+    const text = (type) => (value) => (value === null ? "\\N" : textOf(type)(value));
+    const texts = this.columns.map(([column, type]) => columns[column].map(text(type)));
     const line = (at) => texts.map((text) => text[at]).join("\t");
     const lines = (wanted) => diff.flatMap((weight, at) => (weight === wanted ? line(at) : []));
     return new Batch(this, lines(1), lines(-1));
@@ -37,16 +42,24 @@ export class Table {
 
   /** Remove as many copies of each row as are in the table of leaving rows. */
   async remove(count) {
+    const kept = this.columns.map(([column]) => `kept.${column}`).join(", ");
     const removed = await this.database.query(`
       DELETE FROM ${this.name} WHERE ctid = ANY (ARRAY(
         SELECT place
         FROM (
-          SELECT kept.ctid AS place, copies, row_number() OVER (PARTITION BY ${this.names}) AS copy
+          SELECT kept.ctid AS place, copies, row_number() OVER (PARTITION BY ${kept}) AS copy
           FROM (SELECT ${this.names}, count(*) AS copies FROM ${this.leaving} GROUP BY ${this.names}) AS gone
-          JOIN ${this.name} AS kept USING (${this.names})) AS found
+          JOIN ${this.name} AS kept ON ${this.columns.map((each) => this.same(each)).join(" AND ")}) AS found
         WHERE copy <= copies))`);
     const rows = removed.affectedRows;
     if (rows !== count) throw new Error(`${this.name} has ${rows} of ${count} rows to be removed`);
+  }
+
+  /** Return the condition that a column has the same value in both rows, or NULL in both. */
+  same([column, type]) {
+    if (!this.nullable.includes(column)) return `kept.${column} = gone.${column}`;
+    const known = (row) => `coalesce(${row}.${column}, ${KNOWN[type]})`;
+    return `${known("kept")} = ${known("gone")} AND (kept.${column} IS NULL) = (gone.${column} IS NULL)`;
   }
 
   /** Do the work of autovacuum on the table and the view. */

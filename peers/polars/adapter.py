@@ -26,7 +26,8 @@ class Polars(RecomputingEngine):
 
         self.polars = pl
 
-    def create(self, name: str, columns: Columns) -> None:
+    def create(self, name: str, columns: Columns, nullable: frozenset[str]) -> None:
+        del nullable  # any column of a frame may have NULL
         self.frames[name] = self.polars.DataFrame(schema(columns).empty_table())
 
     def converted(self, name: str, arriving: pa.Table, leaving: pa.Table) -> tuple[DataFrame, DataFrame]:
@@ -43,7 +44,8 @@ class Polars(RecomputingEngine):
         if rows.head(count).equals(leaving):
             return rows.slice(count)
         numbered, columns = rows.with_row_index("arrival"), rows.columns
-        found = numbered.join(leaving.group_by(columns).len("copies"), on=columns, maintain_order="left")
+        copies = leaving.group_by(columns).len("copies")
+        found = numbered.join(copies, on=columns, nulls_equal=True, maintain_order="left")
         copy = self.polars.int_range(self.polars.len()).over(columns)
         return numbered.join(found.filter(copy < self.polars.col("copies")), on="arrival", how="anti").drop("arrival")
 

@@ -11,8 +11,9 @@ export const MILLISECONDS_A_DAY = 86_400_000;
 const TWO_TO_32 = 2 ** 32;
 
 /**
- * Read a file of rows; return an array of values for each column, by name. Integers, decimals (without their point)
- * and dates (days since 1970) are numbers: those of TPC-H are below 2^53, up to which numbers are exact.
+ * Read a file of rows; return an array of values for each column, by name, in which null is NULL. Integers, decimals
+ * (without their point) and dates (days since 1970) are numbers: those of TPC-H are below 2^53, up to which numbers are
+ * exact.
  */
 export function readColumns(directory, file) {
   const table = tableFromIPC(readFileSync(join(directory, file)));
@@ -20,6 +21,12 @@ export function readColumns(directory, file) {
 }
 
 function valuesOf(data) {
+  const values = storedValuesOf(data);
+  return data.nullCount ? values.map((value, at) => (data.getValid(at) ? value : null)) : values;
+}
+
+/** Return the values of a column, and arbitrary ones in the place of NULL. */
+function storedValuesOf(data) {
   const { type, values, length } = data;
   switch (type.typeId) {
     case Type.Int:

@@ -32,7 +32,7 @@ class RecomputingEngine(ABC):
     name: str
 
     def hello(self, _: Message) -> Message:
-        return {"protocol": 1, "name": self.name, "output": "answers", "maintains": False}
+        return {"protocol": 1, "name": self.name, "output": "answers", "maintains": False, "nulls": True}
 
     def open(self, request: Message) -> Message:
         self.directory, self.workers = Path(request["directory"]), request["workers"]
@@ -42,7 +42,7 @@ class RecomputingEngine(ABC):
         self.begin()
         try:
             for name, each in request["relations"].items():
-                self.create(name, each["columns"])
+                self.create(name, each["columns"], frozenset(each.get("nullable", ())))
             self.prepare(request["sql"])
             self.result = self.run()
         except Exception as error:  # whatever it is, this query cannot be run
@@ -83,8 +83,8 @@ class RecomputingEngine(ABC):
         return arriving, leaving
 
     @abstractmethod
-    def create(self, name: str, columns: Columns) -> None:
-        """Create a relation without rows."""
+    def create(self, name: str, columns: Columns, nullable: frozenset[str]) -> None:
+        """Create a relation without rows. nullable: the columns that may have NULL."""
 
     @abstractmethod
     def prepare(self, sql: str) -> None:
@@ -105,7 +105,8 @@ class ArrowEngine(RecomputingEngine):
     def __init__(self) -> None:
         self.relations: dict[str, pa.Table] = {}
 
-    def create(self, name: str, columns: Columns) -> None:
+    def create(self, name: str, columns: Columns, nullable: frozenset[str]) -> None:
+        del nullable  # any column of Arrow may have NULL
         self.relations[name] = schema(columns).empty_table()
 
     def change(self, name: str, arriving: pa.Table, leaving: pa.Table) -> None:
@@ -122,6 +123,7 @@ class Table:
     """A table of the engine. arrived: the number of rows so far; oldest: no row in the table has a smaller number."""
 
     columns: Columns
+    nullable: frozenset[str]
     arrived: int = 0
     oldest: int = 0
 
@@ -138,6 +140,8 @@ class TableEngine(RecomputingEngine):
 
     types: Mapping[str, str]
     """The types of columns in the SQL of the engine."""
+    nullable_type = "{}"
+    """The type of columns that may have NULL, of which {} is the type of others."""
 
     def __init__(self) -> None:
         self.tables: dict[str, Table] = {}
@@ -154,23 +158,28 @@ class TableEngine(RecomputingEngine):
     def rows_of(self, file: Path, columns: str) -> str:
         """Return the SQL that stands for the rows of an Arrow file. columns: as CREATE TABLE declares them."""
 
-    def create(self, name: str, columns: Columns) -> None:
-        self.tables[name] = Table(columns)
-        self.execute(f"CREATE TABLE {name} ({self.declared([*columns, ARRIVAL])})")
+    def create(self, name: str, columns: Columns, nullable: frozenset[str]) -> None:
+        self.tables[name] = Table(columns, nullable)
+        self.execute(f"CREATE TABLE {name} ({self._declared([*columns, ARRIVAL], nullable)})")
 
-    def declared(self, columns: Columns) -> str:
-        return ", ".join(f"{column} {self.types[type_]}" for column, type_ in columns)
+    def _declared(self, columns: Columns, nullable: frozenset[str]) -> str:
+        return ", ".join(
+            f"{column} {self.nullable_type.format(self.types[type_]) if column in nullable else self.types[type_]}"
+            for column, type_ in columns
+        )
 
     def converted(self, name: str, arriving: pa.Table, leaving: pa.Table) -> tuple[Rows, Rows]:
         table = self.tables[name]
         first, table.arrived = table.arrived, table.arrived + arriving.num_rows
         numbered = arriving.append_column(ARRIVAL[0], pa.arange(first, table.arrived, 1))
-        return self._written(numbered, [*table.columns, ARRIVAL]), self._written(leaving, table.columns)
+        written = (numbered, [*table.columns, ARRIVAL]), (leaving, table.columns)
+        arrives, leaves = (self._written(rows, self._declared(columns, table.nullable)) for rows, columns in written)
+        return arrives, leaves
 
-    def _written(self, rows: pa.Table, columns: Columns) -> Rows:
+    def _written(self, rows: pa.Table, columns: str) -> Rows:
         self.files += 1
         write(self.directory, f"rows-{self.files}.arrow", rows)
-        return Rows(rows.num_rows, self.rows_of(self.directory / f"rows-{self.files}.arrow", self.declared(columns)))
+        return Rows(rows.num_rows, self.rows_of(self.directory / f"rows-{self.files}.arrow", columns))
 
     def change(self, name: str, arriving: Rows, leaving: Rows) -> None:
         if arriving.count:
@@ -191,13 +200,19 @@ class TableEngine(RecomputingEngine):
 
     def _found(self, name: str, leaving: Rows, where: str = "") -> str:
         """Return the query of the numbers of rows that leave, among those that a condition selects."""
-        columns = ", ".join(column for column, _ in self.tables[name].columns)
+        names, nullable = [column for column, _ in self.tables[name].columns], self.tables[name].nullable
+        columns, kept = ", ".join(names), ", ".join(f"present.{each} AS {each}" for each in names)
+        same = " AND ".join(
+            f"present.{each} {'IS NOT DISTINCT FROM' if each in nullable else '='} gone.{each}" for each in names
+        )
         return f"""
             SELECT arrival FROM (
                 SELECT arrival, copies, row_number() OVER (PARTITION BY {columns} ORDER BY arrival) AS copy
-                FROM (SELECT * FROM {name} {where}) AS present
-                JOIN (SELECT {columns}, count(*) AS copies FROM {leaving.sql} GROUP BY {columns}) AS gone
-                USING ({columns})) AS numbered
+                FROM (
+                    SELECT {kept}, arrival, copies
+                    FROM (SELECT * FROM {name} {where}) AS present
+                    JOIN (SELECT {columns}, count(*) AS copies FROM {leaving.sql} GROUP BY {columns}) AS gone
+                    ON {same}) AS found) AS numbered
             WHERE copy <= copies"""
 
     def delete(self, name: str, condition: str) -> None:
@@ -232,13 +247,24 @@ def without(rows: pa.Table, leaving: pa.Table) -> pa.Table:
     count = leaving.num_rows
     if rows.slice(0, count).equals(leaving):
         return rows.slice(count)
-    names, name = rows.column_names, ARRIVAL[0]
-    numbered = rows.append_column(name, pa.arange(0, rows.num_rows, 1))
-    copies = leaving.group_by(names).aggregate([([], "count_all")])
-    found = numbered.join(copies, names, join_type="inner").sort_by(name)
+    nullable, name = [each for each in rows.column_names if leaving[each].null_count], ARRIVAL[0]
+    keys = _comparable(leaving, nullable)
+    numbered = _comparable(rows, nullable).append_column(name, pa.arange(0, rows.num_rows, 1))
+    copies = keys.group_by(keys.column_names).aggregate([([], "count_all")])
+    found = numbered.join(copies, keys.column_names, join_type="inner").sort_by(name)
     if found.num_rows > count:
-        found = found.filter(_among_the_oldest(found.select(names), found["count_all"].to_pylist()))
+        found = found.filter(_among_the_oldest(found.select(keys.column_names), found["count_all"].to_pylist()))
     return rows.filter(pc.invert(pc.is_in(numbered[name], found[name].combine_chunks())))
+
+
+def _comparable(rows: pa.Table, nullable: list[str]) -> pa.Table:
+    """Replace NULL, which a join does not compare, by a value and a column that tells the two apart."""
+    for name in nullable:
+        column = rows[name]
+        known = pc.fill_null(column, pa.scalar("" if pa.types.is_string(column.type) else 0, column.type))
+        at = rows.column_names.index(name)
+        rows = rows.set_column(at, name, known).append_column(f"{name} is NULL", pc.is_null(column))
+    return rows
 
 
 def _among_the_oldest(rows: pa.Table, copies: list[int]) -> pa.Array:

@@ -45,7 +45,9 @@ final class ArrowRows {
                 var diffs = (BigIntVector) root.getVector("diff");
                 var getters = new ArrayList<IntFunction<Object>>();
                 for (var column : columns.list()) {
-                    getters.add(getter(column, root.getVector(column.name()), reader.getDictionaryVectors()));
+                    var vector = root.getVector(column.name());
+                    var getter = getter(column, vector, reader.getDictionaryVectors());
+                    getters.add(column.nullable() ? row -> vector.isNull(row) ? null : getter.apply(row) : getter);
                 }
                 for (var row = 0; row < root.getRowCount(); row++) {
                     var values = new Object[getters.size()];

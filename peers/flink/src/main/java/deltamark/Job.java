@@ -43,7 +43,7 @@ final class Job implements AutoCloseable {
             tables = environment(EnvironmentSettings.newInstance().inStreamingMode(), workers);
             relations.forEach((name, columns) ->
                 tables.executeSql(table(name, relation(columns), Connector.NAME, "'relation' = '" + name + "'")));
-            tables.executeSql(table("the answer", answer.sql(Columns.ANSWER_DIGITS, ""), Connector.NAME));
+            tables.executeSql(table("the answer", answer.sql(Columns.ANSWER_DIGITS), Connector.NAME));
             plan = new Plan(tables.compilePlanSql(INSERT + sql).asJsonString());
         } catch (Exception error) {
             throw new Plan.RefusedException(error);
@@ -81,14 +81,14 @@ final class Job implements AutoCloseable {
         var tables = environment(EnvironmentSettings.newInstance().inBatchMode(), 1);
         relations.forEach((name, columns) ->
             tables.executeSql(table(name, relation(columns), "datagen", "'number-of-rows' = '0'")));
-        tables.executeSql(table("the answer", answer.sql(Columns.ANSWER_DIGITS, ""), Connector.NAME));
+        tables.executeSql(table("the answer", answer.sql(Columns.ANSWER_DIGITS), Connector.NAME));
         var exchange = Exchange.begin();
         var result = tables.executeSql(INSERT + sql);
         return exchange.await(Exchange.END, result.getJobClient().orElseThrow().getJobExecutionResult());
     }
 
     private static String relation(Columns columns) {
-        return columns.sql(Columns.INPUT_DIGITS, " NOT NULL");
+        return columns.sql(Columns.INPUT_DIGITS);
     }
 
     private static String table(String name, String columns, String connector, String... options) {

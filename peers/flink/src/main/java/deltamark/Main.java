@@ -36,7 +36,7 @@ public final class Main {
         try {
             return switch (request.path("do").asText()) {
                 case "hello" -> object().put("protocol", PROTOCOL).put("name", "Flink 2.3.0")
-                    .put("output", "batches").put("maintains", true).put("session", true);
+                    .put("output", "batches").put("maintains", true).put("session", true).put("nulls", true);
                 case "open" -> open(request);
                 case "feed" -> query.feed(request);
                 case "apply" -> query.apply();

@@ -28,8 +28,8 @@ final class Query implements AutoCloseable {
         workers = request.get("workers").asInt();
         collects = request.get("collect").asBoolean();
         request.get("relations").fields().forEachRemaining(
-            each -> relations.put(each.getKey(), Columns.of(each.getValue().get("columns"))));
-        answer = Columns.of(request.get("answer"));
+            each -> relations.put(each.getKey(), Columns.ofRelation(each.getValue())));
+        answer = Columns.ofAnswer(request.get("answer"));
         job = new Job(request.get("sql").asText(), relations, answer, workers);
     }
 

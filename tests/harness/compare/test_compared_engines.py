@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from types import SimpleNamespace
 
 import pytest
 from support.harness.engine_repository import BUILD, engine_repository
@@ -12,8 +13,10 @@ from support.harness.programs import example_in_thread
 from support.paths import ROOT
 
 from deltamark.datagen.dataset import Dataset
+from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.main import main
+from deltamark.harness.cli.measure.compare import _checkpoints
 from deltamark.harness.compare import gate, rule, side
 from deltamark.harness.compare.sides import CellSettings, OwnRepository, SideRequest, sides
 from deltamark.harness.measure import sample
@@ -29,6 +32,17 @@ pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:
 def repository(tmp_path):
     """Make a repository of an engine, in whose second commit nothing changes, and which is slower in the third."""
     return engine_repository(tmp_path / "engine", (0.054, 0.054, 0.072))
+
+
+@pytest.mark.parametrize("engines", [("embedded", "duckdb"), ("duckdb", "embedded"), ("duckdb", "spark-sql")])
+@pytest.mark.parametrize("physical", [7, 1000, 10_000_000])
+def test_a_stream_and_an_engine_with_batches_are_compared_at_ends_of_batches(chunked, engines, physical):
+    cell, work = Cell("q04", "0.001", logical=3, physical=physical), workload(chunked, "insert")
+    both = [SimpleNamespace(settings=CellSettings(engine=engine)) for engine in engines]
+    *between, end = _checkpoints(cell, both, work)
+    assert end == work.rounds
+    assert bool(between) == (3 * physical < end)
+    assert all(rounds % (3 * physical) == 0 for rounds in between)
 
 
 class InProcess:

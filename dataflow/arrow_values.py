@@ -1,4 +1,4 @@
-"""Values in Arrow's types (decimals, dates, strings) as the numbers of the engine."""
+"""Values in Arrow's types (decimals, dates, strings, conditions) as the numbers of the engine, and back."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltamark.dataflow.types import NULL, Type, pack_short
+from deltamark.dataflow.types import NULL, Type, pack_short, value_of
+
+MAX_DECIMAL_DIGITS = 38
+"""The decimal digits of 128 bits."""
 
 
 def numbers(array: pa.Array, type_: Type) -> np.ndarray:
@@ -24,6 +27,26 @@ def numbers(array: pa.Array, type_: Type) -> np.ndarray:
     elif pa.types.is_decimal(array.type):
         array = _unscaled(array)
     return array.cast(pa.int64()).fill_null(NULL).to_numpy()
+
+
+def arrow_array(stored: pa.Array | np.ndarray, type_: Type) -> pa.Array:
+    """Convert the numbers or texts of a column to values, as the inverse of `numbers`."""
+    if type_.kind == "text":
+        return pa.array(stored, pa.string())
+    array = pa.array(np.asarray(stored, dtype=np.int64), mask=np.asarray(stored) == NULL)
+    if type_.kind in ("code", "short"):
+        encoded = array.dictionary_encode()
+        words = [value_of(type_, number) for number in encoded.dictionary.to_pylist()]
+        return pa.array(words, pa.string()).take(encoded.indices)
+    if type_.kind == "int":
+        return _scaled(array, type_.scale) if type_.scale else array
+    return array.cast(pa.bool_()) if type_.kind == "bool" else array.cast(pa.int32()).cast(pa.date32())
+
+
+def _scaled(array: pa.Array, scale: int) -> pa.Array:
+    """Return 128-bit decimals with the unscaled values of an array."""
+    whole = array.cast(pa.decimal128(MAX_DECIMAL_DIGITS))
+    return pa.Array.from_buffers(pa.decimal128(MAX_DECIMAL_DIGITS, scale), len(whole), whole.buffers())
 
 
 def _unscaled(array: pa.Array) -> pa.Array:

@@ -7,18 +7,18 @@ date   days since 1970-01-01
 code   an index into a sorted list of words, so codes are ordered as their words are
 short  a text of at most seven bytes, packed so that integers are ordered as texts are by bytes
 text   the number of an interned text; equal texts have equal numbers (in an input: offsets and bytes)
-bool   a condition; never stored
+bool   a condition: 1 if it holds, else 0
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
-from typing import Literal
+from typing import Literal, TypeAlias
 
 from deltamark.errors import DeltamarkError, unknown
 
@@ -35,11 +35,13 @@ FOREVER = 2**62
 
 SHORT_BYTES = 7
 EPOCH = dt.date(1970, 1, 1)
+FIRST_DAY, LAST_DAY = ((day - EPOCH).days for day in (dt.date.min, dt.date.max))
+"""The days since 1970-01-01 of the first and the last date that Python has."""
 
 
 @dataclass(frozen=True, repr=False)
 class Type:
-    """The type of a column; make one by `integer`, `decimal`, `date_type` or `code_type`, or use TEXT or SHORT."""
+    """The type of a column: BOOL, TEXT, SHORT, or made by `integer`, `decimal`, `date_type` or `code_type`."""
 
     kind: Kind
     scale: int = 0
@@ -57,7 +59,7 @@ class Type:
                 text = f"date_type({self.low}, {self.high})"
             case "code" if self == replace(code_type(self.words), nullable=self.nullable):
                 text = f"code_type({self.words})"
-            case "text" | "short" if self == replace(SHORT if self.kind == "short" else TEXT, nullable=self.nullable):
+            case "bool" | "text" | "short" if self == replace(NAMED[self.kind], nullable=self.nullable):
                 text = self.kind.upper()
             case _:
                 text = f"Type({self.kind!r}, {self.scale}, {self.low}, {self.high}, {self.words})"
@@ -89,9 +91,6 @@ class Type:
         integer(0, 9).or_null()
         """
         return replace(self, nullable=True)
-
-
-BOOL = Type("bool", 0, 0, 1)
 
 
 TOO_WIDE = "a value may not fit in 64 bits"
@@ -144,8 +143,11 @@ def code_type(words: tuple[str, ...]) -> Type:
     return Type("code", 0, 0, max(len(words) - 1, 0), words)
 
 
+BOOL = Type("bool", 0, 0, 1, ("false", "true"))
 TEXT = Type("text", 0, 0, 2**31 - 1)
 SHORT = Type("short", 0, 0, LARGEST)
+NAMED: Mapping[Kind, Type] = {"bool": BOOL, "text": TEXT, "short": SHORT}
+"""The types without parameters."""
 
 
 def pack_short(text: str) -> int | None:
@@ -161,6 +163,36 @@ def pack_bytes(raw: bytes) -> int:
 
 def unpack_short(packed: int) -> str:
     return (packed >> 3).to_bytes(SHORT_BYTES, "big")[: packed & 7].decode()
+
+
+Value: TypeAlias = "bool | int | Decimal | dt.date | str | None"
+"""A value as Python has it."""
+
+
+def value_of(type_: Type, stored: int | str | None) -> Value:
+    """Return the value that a stored number, or the text of a text column, stands for; None for NULL.
+
+    >>> value_of(integer(0, 999, scale=2), 950), value_of(date_type(0, 9), 1), value_of(BOOL.or_null(), NULL)
+    (Decimal('9.50'), datetime.date(1970, 1, 2), None)
+    """
+    if stored is None or isinstance(stored, str):
+        return stored
+    number = int(stored)
+    value: Value = number
+    match type_.kind:
+        case _ if number == NULL:
+            value = None
+        case "bool":
+            value = bool(number)
+        case "date" if FIRST_DAY <= number <= LAST_DAY:  # a day that Python lacks stays a number
+            value = EPOCH + dt.timedelta(days=number)
+        case "code":
+            value = type_.words[number]
+        case "short":
+            value = unpack_short(number)
+        case "int" if type_.scale:
+            value = Decimal(number).scaleb(-type_.scale)
+    return value
 
 
 def spanning(a: Type, b: Type) -> Type:
@@ -183,7 +215,7 @@ _OURS = {
     float: "decimal(low, high, scale=2), since numbers are exact",
     Decimal: "decimal(low, high, scale=2)",
     str: "TEXT, SHORT (at most seven bytes) or code_type(words)",
-    bool: "integer(0, 1)",
+    bool: "BOOL",
     dt.date: "date_type(low, high)",
 }
 
@@ -194,11 +226,14 @@ class Field:
 
     name: str
     type: Type
+    sql: str = ""
+    """The type that a declaration in SQL gives the column, such as `SMALLINT`; empty if there is none."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.type, Type):
             kind = self.type if isinstance(self.type, type) else type(self.type)
-            remedy = f"write {_OURS.get(kind, 'integer(...), decimal(...), date_type(...), code_type(...) or TEXT')}"
+            others = "integer(...), decimal(...), date_type(...), code_type(...), BOOL or TEXT"
+            remedy = f"write {_OURS.get(kind, others)}"
             raise DeltamarkError("not the type of a column", f"{self.name}: {self.type!r}", remedy)
 
 
@@ -245,14 +280,18 @@ class Schema:
     def names(self) -> tuple[str, ...]:
         return tuple(field.name for field in self.fields)
 
-    def __getitem__(self, name: str) -> Type:
+    def field(self, name: str) -> Field:
+        """Return the column of a name."""
         if not isinstance(name, str):
             remedy = f"write 'name', or name=expression; the columns are {', '.join(self.names)}"
             raise DeltamarkError("not the name of a column", repr(name), remedy)
         for field in self.fields:
             if field.name == name:
-                return field.type
+                return field
         raise unknown("column", name, self.names)
+
+    def __getitem__(self, name: str) -> Type:
+        return self.field(name).type
 
     def __contains__(self, name: object) -> bool:
         return name in self.names

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from deltamark.dataflow.sql.query import sql
     from deltamark.dataflow.sql.tables import sql_tables
     from deltamark.dataflow.types import (
+        BOOL,
         NULL,
         SHORT,
         TEXT,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 __all__ = [
+    "BOOL",
     "NULL",
     "SHORT",
     "TEXT",
@@ -88,7 +90,7 @@ _NAMES = {
     "sql.arrow_tables": ("arrow_batch", "arrow_table", "parquet_table"),
     "sql.query": ("sql",),
     "sql.tables": ("sql_tables",),
-    "types": ("NULL", "SHORT", "TEXT", "Schema", "Type", "code_type", "date_type", "decimal", "integer"),
+    "types": ("BOOL", "NULL", "SHORT", "TEXT", "Schema", "Type", "code_type", "date_type", "decimal", "integer"),
 }
 _MODULE_OF = {name: f"deltamark.dataflow.{module}" for module, names in _NAMES.items() for name in names}
 

@@ -18,9 +18,11 @@ import duckdb
 import pyarrow.parquet as pq
 from tabulate import tabulate
 
-from deltamark import TEXT, Dataflow, DeltamarkError, Schema, arrow_batch, parquet_table, source, sql
+from deltamark import TEXT, Dataflow, DeltamarkError, Schema, arrow_batch, parquet_table, sql
+from deltamark.dataflow.language.collection import declared
 from deltamark.dataflow.sql.algebra.planner import quoted
 from deltamark.dataflow.sql.arrow_tables import footer
+from deltamark.dataflow.types import Field
 from deltamark.errors import naming, unknown
 from deltamark.harness.check.decode import answer_columns
 from deltamark.harness.check.difference import dated, unordered_difference
@@ -41,14 +43,15 @@ class Table:
         if weight and weight not in columns:
             raise unknown(f"column of {name}", weight, columns)
         rows = parquet_table(name, files, columns=[]).schema.rows
-        self.problems, types = {}, {}
+        self.problems, fields = {}, []
         for column in columns:
             try:
-                types[column] = parquet_table(name, files, columns=[column]).schema[column]
+                fields += parquet_table(name, files, columns=[column]).schema.fields
             except DeltamarkError as problem:  # it matters only if the query reads the column
-                self.problems[column], types[column] = problem, TEXT.or_null()
-        types.pop(weight, None)
-        self.collection = source(name, types, self._most_live() if weight else rows)
+                self.problems[column] = problem
+                fields.append(Field(column, TEXT.or_null()))
+        kept = [field for field in fields if field.name != weight]
+        self.collection = declared(name, kept, self._most_live() if weight else rows)
 
     def _most_live(self):
         weights = (pq.read_table(file, columns=[self.weight]) for file in self.files)

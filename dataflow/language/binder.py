@@ -5,7 +5,6 @@ Numbers are aligned to one scale here, and comparisons with ratios are multiplie
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -18,15 +17,13 @@ import numpy as np
 from deltamark.dataflow.language.constants import like, literal, one_of, word_comparison
 from deltamark.dataflow.language.expr import Expr, ExprOp
 from deltamark.dataflow.plan.terms import Ratio, Term, aligned, column, number, product, quotient, rescaled
-from deltamark.dataflow.types import BOOL, EPOCH, SHORT, SHORT_BYTES, TOO_WIDE, Schema, integer
+from deltamark.dataflow.types import BOOL, EPOCH, FIRST_DAY, LAST_DAY, SHORT, SHORT_BYTES, TOO_WIDE, Schema, integer
 from deltamark.errors import DeltamarkError
 
 Comparison = Literal["equal", "less"]
 
 ONE = number(1)
 """The denominator of a number."""
-
-FIRST_DAY, LAST_DAY = ((day - EPOCH).days for day in (dt.date.min, dt.date.max))
 
 
 def bind(expr: object, schema: Schema) -> Term:
@@ -73,6 +70,8 @@ def condition(expr: object, schema: Schema) -> Term:
     term = bind(expr, schema)
     if term.type.kind != "bool":
         raise DeltamarkError("not a condition", f"{expr!r} is {term.type}", "compare it with something")
+    if term.type.nullable:
+        raise _missing(term, expr)
     return term
 
 
@@ -97,12 +96,16 @@ def _as_ratio(value: Term | Ratio) -> Ratio:
 
 def _must_be(term: Term, kinds: tuple[str, ...], expr: Expr) -> None:
     if term.type.nullable:
-        raise DeltamarkError("a value that may be missing", f"{term} in {expr!r}", "give it a value by .coalesce(...)")
+        raise _missing(term, expr)
     if term.type.kind not in kinds:
         names = " or ".join(kinds)
         raise DeltamarkError(
             f"not of type {names}", f"{term} is {term.type} in {expr!r}", f"use a value of type {names}"
         )
+
+
+def _missing(term: Term, expr: object) -> DeltamarkError:
+    return DeltamarkError("a value that may be missing", f"{term} in {expr!r}", "give it a value by .coalesce(...)")
 
 
 def _addition(op: Literal["add", "subtract"], expr: Expr, schema: Schema) -> Term:
@@ -198,7 +201,7 @@ def _plain_comparison(op: Comparison, expr: Expr, schema: Schema) -> Term:
         return _ratio_comparison(op, expr, schema)
     left, right = (bind(arg, schema) for arg in expr.args)
     for term in (left, right):
-        _must_be(term, ("int", "date", "code", "short", "text"), expr)
+        _must_be(term, ("int", "date", "code", "short", "text", "bool"), expr)
     if op == "less" and left.type.kind == right.type.kind == "text":
         return Term.of(op, (left, right), BOOL)
     if right.op == "literal" and right.type.kind == "text":
@@ -215,7 +218,7 @@ def _plain_comparison(op: Comparison, expr: Expr, schema: Schema) -> Term:
 
 def _is_in(expr: Expr, schema: Schema) -> Term:
     term = bind(expr.args[0], schema)
-    _must_be(term, ("int", "date", "code", "short", "text"), expr)
+    _must_be(term, ("int", "date", "code", "short", "text", "bool"), expr)
     return one_of(term, expr.args[1])
 
 
@@ -257,7 +260,7 @@ def _not(expr: Expr, schema: Schema) -> Term:
 def _when(expr: Expr, schema: Schema) -> Term:
     test = condition(expr.args[0], schema)
     left, right = (bind(arg, schema) for arg in expr.args[1:])
-    if left.type.comparable != right.type.comparable or left.type.kind in ("text", "bool"):
+    if left.type.comparable != right.type.comparable or left.type.kind == "text":
         actual = f"{left.type} and {right.type} in {expr!r}"
         remedy = "give both branches the same type"
         raise DeltamarkError("the branches of when(...) have different types", actual, remedy)

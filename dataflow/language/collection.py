@@ -37,7 +37,12 @@ def source(name: str, columns: Mapping[str, Type], rows: int, key: Names = ()) -
 
     key: columns in whose values no two live rows agree (PRIMARY KEY). As the bounds are, it is a promise.
     """
-    schema = Schema(tuple(Field(each, type_) for each, type_ in columns.items()), rows)
+    return declared(name, [Field(each, type_) for each, type_ in columns.items()], rows, key)
+
+
+def declared(name: str, fields: Iterable[Field], rows: int, key: Names = ()) -> Collection:
+    """Declare an input as `source` does. fields: the columns."""
+    schema = Schema(tuple(fields), rows)
     for each in _names(key):
         schema[each]  # an unknown column is an error
     return Collection(nodes.Input(name, _names(key), schema=schema))
@@ -93,7 +98,7 @@ class Collection:
         """
         keys = _names(by)
         columns = list(sums_of(aggregates, self.node))
-        fields = [Field(key, self.schema[key]) for key in keys] + [Field(each.name, type_) for each, type_ in columns]
+        fields = [*map(self.schema.field, keys), *(Field(each.name, type_) for each, type_ in columns)]
         schemas.refuse_repeated([field.name for field in fields])
         schema = Schema(tuple(fields), min(self.schema.rows, schemas.groups_of(fields[: len(keys)])))
         return Collection(nodes.Aggregate(self.node, keys, tuple(each for each, _ in columns), schema=schema))
@@ -185,7 +190,7 @@ class Collection:
 
     def or_null(self) -> Collection:
         """Add one row of NULL while there are no rows, as SQL's aggregate over an empty table has."""
-        fields = tuple(Field(field.name, field.type.or_null()) for field in self.schema.fields)
+        fields = tuple(replace(field, type=field.type.or_null()) for field in self.schema.fields)
         return Collection(nodes.NullRow(self.node, schema=Schema(fields, max(self.schema.rows, 1))))
 
     def iterate(self, body: Callable[[Collection], Collection]) -> Collection:
@@ -240,11 +245,9 @@ class Collection:
                 terms |= zip(ratio_columns(name), (value.numerator, value.denominator), strict=True)
             else:
                 terms[name] = value
-        for name, term in terms.items():
-            if term.type.kind == "bool":
-                actual, remedy = f"{name} = {term} ({term.type})", "use when(...).otherwise(...)"
-                raise DeltamarkError("cannot be a column", actual, remedy)
-        schema = Schema(tuple(Field(name, term.type) for name, term in terms.items()), self.schema.rows)
+        sql_of = {column(field.name, field.type): field.sql for field in self.schema.fields}
+        fields = tuple(Field(name, term.type, sql_of.get(term, "")) for name, term in terms.items())
+        schema = Schema(fields, self.schema.rows)
         return Collection(nodes.Project(self.node, tuple(terms.items()), schema=schema))
 
     def _join_keys(

@@ -19,10 +19,12 @@ from deltamark.errors import DeltamarkError
 
 def literal(value: object) -> Term:
     """Return a constant as a term."""
-    strange = isinstance(value, bool | dt.datetime) or (isinstance(value, Decimal) and not value.is_finite())
+    strange = isinstance(value, dt.datetime) or (isinstance(value, Decimal) and not value.is_finite())
     if strange or not isinstance(value, int | Decimal | dt.date | str):
-        remedy = "write an int, Decimal('0.05'), a date or str"
+        remedy = "write an int, Decimal('0.05'), a date, str or bool"
         raise DeltamarkError("not a value of an expression", f"{value!r} ({type(value).__name__})", remedy)
+    if isinstance(value, bool):
+        return Term.of("literal", (), BOOL, value)
     if isinstance(value, int):
         return number(value)
     if isinstance(value, Decimal):

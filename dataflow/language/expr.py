@@ -22,7 +22,7 @@ ExprOp = Literal[
 ]  # fmt: skip
 
 
-Value = int | Decimal | dt.date | str
+Value = int | Decimal | dt.date | str | bool
 """A constant in an expression."""
 
 

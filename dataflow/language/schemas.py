@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from math import prod
 
 from deltamark.dataflow.types import Field, Schema, Type, spanning
@@ -31,10 +30,10 @@ def common_fields(left: Schema, right: Schema) -> tuple[Field, ...]:
         raise DeltamarkError("different columns", f"{left.names} and {right.names}", "select the same ones first")
     fields = []
     for field in left.fields:
-        other = right[field.name]
-        refuse_other_type("columns", field.name, field.type, other)
-        nullable = field.type.nullable or other.nullable
-        fields.append(Field(field.name, replace(spanning(field.type, other), nullable=nullable)))
+        other = right.field(field.name)
+        refuse_other_type("columns", field.name, field.type, other.type)
+        sql = field.sql if field.sql == other.sql else ""
+        fields.append(Field(field.name, spanning(field.type, other.type), sql))
     return tuple(fields)
 
 

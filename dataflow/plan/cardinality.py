@@ -102,8 +102,9 @@ def selectivity(condition: Term) -> float:
 
 
 def _operands(term: Term) -> tuple[Term, ...]:
-    """Return the terms that a condition or its negation compares."""
-    return term.args[0].args if term.op == "not" else term.args
+    """Return the terms that a condition or its negation compares, or the column that it is."""
+    inner = term.args[0] if term.op == "not" else term
+    return inner.args or (inner,)
 
 
 def _overlap(of: Type, low: int, high: int) -> float:
@@ -113,6 +114,8 @@ def _overlap(of: Type, low: int, high: int) -> float:
 
 def _selectivity(term: Term) -> float:
     match term.op:
+        case "literal":
+            return float(term.value)
         case "or":
             return 1 - math.prod(1 - selectivity(each) for each in term.args)
         case "not":

@@ -125,7 +125,7 @@ def _content(value: object) -> object:
         case Term():
             return "term", term_digest(value)
         case Schema():
-            return [(each.name, repr(each.type)) for each in value.fields], value.rows
+            return [(each.name, repr(each.type), each.sql) for each in value.fields], value.rows
         case tuple():
             return [_content(each) for each in value]
     return type(value).__name__, value

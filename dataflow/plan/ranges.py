@@ -1,4 +1,7 @@
-"""Ranges: the conjuncts of a condition that compare one column with a constant, as one range per column."""
+"""Ranges: the conjuncts of a condition that compare one column with a constant, as one range per column.
+
+A column of conditions, or its negation, is the range of one value.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +37,8 @@ def _range(term: Term) -> ColumnRange | None:
     """Read a condition as a range, if it is one."""
     negated = term.op == "not"
     inner = term.args[0] if negated else term
+    if inner.op == "column":
+        return inner.value, int(not negated), int(not negated)
     if inner.op not in ("less", "equal") or (negated and inner.op == "equal"):
         return None
     left, right = inner.args

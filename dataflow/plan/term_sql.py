@@ -14,7 +14,7 @@ from itertools import takewhile
 from typing import Literal
 
 from deltamark.dataflow.plan.terms import MAX_WRITTEN, Term, TermOp
-from deltamark.dataflow.types import EPOCH, NULL, Type, unpack_short
+from deltamark.dataflow.types import EPOCH, Type, value_of
 
 OR, AND, NOT, COMPARISON, SUM, PRODUCT, ATOM = range(1, 8)
 """How tightly the operators of SQL bind, the loosest first."""
@@ -64,7 +64,7 @@ def _written(term: Term) -> tuple[str, int]:
         case "column":
             return identifier(term.value), ATOM
         case "literal":
-            return _value(term.type, term.value), ATOM
+            return literal(term.type, term.value), ATOM
         case "subtract" if term.args[0].op == "literal" and term.args[0].value == 0:
             return f"-{sql(term.args[1], ATOM)}", PRODUCT
         case "add" | "subtract":
@@ -127,7 +127,7 @@ def _condition(term: Term, negation: Negation) -> tuple[str, int]:
             return _word_test(term, negation), COMPARISON
         case "member":
             of = term.args[0]
-            return _one_of(sql(of, SUM), [_value(of.type, each) for each in term.value], negation), COMPARISON
+            return _one_of(sql(of, SUM), [literal(of.type, each) for each in term.value], negation), COMPARISON
         case "match":
             return _match(term, negation), COMPARISON
     return f"NOT {sql(term, COMPARISON)}", NOT
@@ -212,20 +212,19 @@ def _one_of(name: str, values: Iterable[str], negation: Negation) -> str:
     return f"{name} {negation}IN ({', '.join(found)})"
 
 
-def _value(type_: Type, value: int | str) -> str:
+def literal(type_: Type, stored: int | str | None) -> str:
     """Write a stored value of a type."""
-    if isinstance(value, str):
-        return _quoted(value)
-    if value == NULL:
-        return "NULL"
-    match type_.kind:
-        case "date":
-            return f"DATE '{EPOCH + dt.timedelta(days=value)}'"
-        case "short":
-            return _quoted(unpack_short(value))
-        case "code":
-            return _quoted(type_.words[value])
-    text = f"{Decimal(value).scaleb(-type_.scale):f}"
+    value = value_of(type_, stored)
+    match value:
+        case None:
+            return "NULL"
+        case bool():
+            return str(value).upper()
+        case str():
+            return _quoted(value)
+        case dt.date():
+            return f"DATE '{value}'"
+    text = f"{Decimal(value):f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 

@@ -38,7 +38,7 @@ class Term:
 
     op         args          value
     column     -             the name
-    literal    -             a number, the days of a date, a text, or NULL
+    literal    -             a number, the days of a date, a text, a condition, or NULL
     add, ...   left, right   -  (also subtract, multiply, equal, less, and, or)
     quotient   left, right   -: the stored value of left by that of right, which is positive, rounded down
     not        condition     -
@@ -141,7 +141,7 @@ def all_of(terms: Sequence[Term]) -> Term:
 def disjunction(terms: Sequence[Term]) -> Term:
     """Return the condition that at least one holds; without terms it never does."""
     if not terms:
-        return Term.of("equal", (number(0), number(1)), BOOL)
+        return Term.of("literal", (), BOOL, value=False)
     return balanced(terms, lambda left, right: Term.of("or", (left, right), BOOL))
 
 

@@ -20,6 +20,9 @@ from deltamark.errors import DeltamarkError
 SUMMED_ROWS = 1 << 16
 """The number of weights that are summed at once, which bounds the memory of a check. Not tuned."""
 
+NUMBERS, CONDITIONS = "iu", "iub"
+"""The kinds of numpy's types that columns of numbers and columns of conditions may have."""
+
 
 @dataclass(frozen=True)
 class Accepted:
@@ -75,7 +78,8 @@ def checked_column(where: str, type_: Type, values: object) -> Column:
     """
     if type_.kind == "text":
         return _texts(where, type_, values)
-    return _bounded(where, type_, _integers(where, values, nullable=type_.nullable))
+    kinds = CONDITIONS if type_.kind == "bool" else NUMBERS
+    return _bounded(where, type_, _integers(where, values, kinds, nullable=type_.nullable))
 
 
 def _length(where: str, values: object) -> int:
@@ -86,27 +90,32 @@ def _length(where: str, values: object) -> int:
         raise DeltamarkError("not a column", actual, "feed an array, or a sequence of values") from None
 
 
-def _integers(where: str, values: object, *, nullable: bool = False) -> np.ndarray:
-    """Convert integers to an array of some integer type; refuse values that would have to be rounded."""
+def _integers(where: str, values: object, kinds: str = NUMBERS, *, nullable: bool = False) -> np.ndarray:
+    """Convert integers to an array of some integer type; refuse values that would have to be rounded.
+
+    kinds: the kinds of numpy's types that are accepted.
+    """
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     if isinstance(values, pa.Array):
-        values = _from_arrow(where, values, nullable=nullable)
+        values = _from_arrow(where, values, kinds, nullable=nullable)
     if isinstance(values, np.ma.MaskedArray):
-        values = _from_arrow(where, pa.array(values), nullable=nullable)
+        values = _from_arrow(where, pa.array(values), kinds, nullable=nullable)
     try:
         array = np.asarray(values)
     except (TypeError, ValueError):
         raise DeltamarkError("not whole numbers", f"{where}: {values!r:.60}", "feed an array of integers") from None
-    if array.dtype.kind not in "iu" or array.ndim != 1:
+    if array.dtype.kind not in kinds or array.ndim != 1:
         shape = "" if array.ndim == 1 else f" in {array.ndim} dimensions"
         raise DeltamarkError("not whole numbers", f"{where}: {array.dtype}{shape}", "feed one array of integers")
     return array
 
 
-def _from_arrow(where: str, values: pa.Array, *, nullable: bool) -> object:
+def _from_arrow(where: str, values: pa.Array, kinds: str, *, nullable: bool) -> object:
     if pa.types.is_date32(values.type):
         values = values.cast(pa.int32())
+    if pa.types.is_boolean(values.type) and kinds == CONDITIONS:
+        values = values.cast(pa.int64())
     if not pa.types.is_integer(values.type):
         raise DeltamarkError("not whole numbers", f"{where}: {values.type}", "feed an array of integers")
     if values.null_count:

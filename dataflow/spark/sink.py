@@ -1,7 +1,7 @@
 """The changes of an answer as Parquet files, with values that other programs can read.
 
-Decimals, dates, words of codes and texts are stored as such, and missing values as NULL. Spark makes these values from
-the numbers of the engine.
+Decimals, dates, conditions, words of codes and texts are stored as such, and missing values as NULL. Spark makes these
+values from the numbers of the engine.
 """
 
 from __future__ import annotations
@@ -73,6 +73,8 @@ def _value(column: Column, type_: Type) -> Column:
 
 def _present_value(column: Column, type_: Type) -> Column:
     match type_.kind:
+        case "bool":
+            return column.cast("boolean")
         case "date":
             return f.date_from_unix_date(column.cast("int"))
         case "code":

@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 
 from deltamark.dataflow.arrow_values import numbers
 from deltamark.dataflow.batch import Batch, Column
-from deltamark.dataflow.language.collection import Collection, Names, source
-from deltamark.dataflow.sql.tables import DATES, MAX_DIGITS, absent_type
-from deltamark.dataflow.types import EPOCH, LARGEST, NULL, TEXT, Schema, Type, integer
+from deltamark.dataflow.language.collection import Collection, Names, declared
+from deltamark.dataflow.sql.tables import MAX_DIGITS, absent_type, sql_type, usual
+from deltamark.dataflow.types import EPOCH, LARGEST, NULL, Field, Schema, Type, integer
 from deltamark.errors import DeltamarkError, naming, unknown
 
 Bound: TypeAlias = "int | Decimal | dt.date"
@@ -30,6 +30,12 @@ Bounds = tuple[Bound, Bound]
 PathLike: TypeAlias = "str | Path"
 
 WEIGHT = integer(-LARGEST, LARGEST)
+
+INTEGER_NAMES = {
+    pa.int8(): "TINYINT", pa.int16(): "SMALLINT", pa.int32(): "INTEGER", pa.int64(): "BIGINT", pa.uint8(): "UTINYINT",
+    pa.uint16(): "USMALLINT", pa.uint32(): "UINTEGER", pa.uint64(): "UBIGINT",
+}  # fmt: skip
+"""The types of SQL for the integers of Arrow."""
 
 
 def arrow_table(
@@ -50,8 +56,8 @@ def arrow_table(
             raise unknown(f"column of {name}", column, schema.names)
     if not isinstance(rows, Integral) or rows < 0:
         raise DeltamarkError("not a number of rows", f"{name}: {rows!r}", "give the largest number of live rows")
-    types = {each.name: _type(f"{name}.{each.name}", each.type, bounds.get(each.name)) for each in schema}
-    return source(name, {each.name: _nullable(types[each.name], each) for each in schema}, rows, key)
+    fields = [_field(f"{name}.{each.name}", each, bounds.get(each.name)) for each in schema]
+    return declared(name, fields, rows, key)
 
 
 def parquet_table(  # noqa: PLR0913 (as arrow_table, with the choice of columns)
@@ -78,7 +84,7 @@ def parquet_table(  # noqa: PLR0913 (as arrow_table, with the choice of columns)
         _refuse_other_columns(name, chosen, file.schema.to_arrow_schema())
     fields, stated = [], dict(bounds)
     for each in chosen:
-        _type(f"{name}.{each.name}", each.type, None)
+        _sql_name(f"{name}.{each.name}", each.type)
         found = _Statistics([chunk for file in files for chunk in _chunks(file, each.name)])
         fields.append(each.with_nullable(found.may_be_null and each.nullable))
         if found.bounds and not _is_text(each.type) and not pa.types.is_boolean(each.type):
@@ -107,12 +113,17 @@ def arrow_batch(data: pa.Table | pa.RecordBatch, schema: Schema, time: int | np.
     return Batch(times, diffs, {name: _column(name, schema[name], data[name]) for name in names})
 
 
-def _type(where: str, type_: pa.DataType, bounds: Bounds | None) -> Type:
-    """Return the type of a column. where: names the table and the column."""
-    whole = _whole_type(where, type_)
-    if bounds is None:
-        return whole
-    if whole.kind == "text" or pa.types.is_boolean(type_):
+def _field(where: str, field: pa.Field, bounds: Bounds | None) -> Field:
+    """Return the column of an input for one of Arrow. where: names the table and the column."""
+    name = _sql_name(where, field.type)
+    type_ = usual(sql_type(where, name))
+    if bounds is not None:
+        type_ = _bounded(where, type_, bounds)
+    return Field(field.name, type_.or_null() if field.nullable else type_, name)
+
+
+def _bounded(where: str, whole: Type, bounds: Bounds) -> Type:
+    if whole.kind in ("text", "bool"):
         raise DeltamarkError("bounds of a text or of a BOOLEAN", where, "give bounds of numbers and dates")
     if not isinstance(bounds, tuple | list) or len(bounds) != len(("low", "high")):
         raise DeltamarkError("not the bounds of a column", f"{where}: {bounds!r}", "give (smallest, largest)")
@@ -140,35 +151,24 @@ def _stored(where: str, type_: Type, bound: Bound) -> int:
     raise DeltamarkError("not a bound of the column", f"{where}: {bound!r}", remedy)
 
 
-def _whole_type(where: str, type_: pa.DataType) -> Type:
-    """Return the type of a column without bounds."""
+def _sql_name(where: str, type_: pa.DataType) -> str:
+    """Return the type of SQL that has the values of a type of Arrow."""
     if _is_text(type_):
-        return TEXT
+        return "VARCHAR"
     if pa.types.is_boolean(type_):
-        return integer(0, 1)
+        return "BOOLEAN"
     if pa.types.is_integer(type_):
-        return integer(*_integers(type_))
-    if pa.types.is_decimal(type_) and type_.precision <= MAX_DIGITS and type_.scale >= 0:
-        return integer(1 - 10**type_.precision, 10**type_.precision - 1, type_.scale)
+        return INTEGER_NAMES[type_]
+    if pa.types.is_decimal(type_) and 0 <= type_.scale <= type_.precision <= MAX_DIGITS:
+        return f"DECIMAL({type_.precision},{type_.scale})"
     if pa.types.is_date(type_):
-        return DATES
+        return "DATE"
     raise absent_type(where, str(type_))
 
 
 def _is_text(type_: pa.DataType) -> bool:
     kind = type_.value_type if pa.types.is_dictionary(type_) else type_
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-def _integers(type_: pa.DataType) -> tuple[int, int]:
-    """Return the bounds of an integer type; those of 64 bits are the numbers that the engine can store."""
-    if pa.types.is_signed_integer(type_):
-        return max(-(2 ** (type_.bit_width - 1)), -LARGEST), 2 ** (type_.bit_width - 1) - 1
-    return 0, min(2**type_.bit_width - 1, LARGEST)
-
-
-def _nullable(type_: Type, field: pa.Field) -> Type:
-    return type_.or_null() if field.nullable else type_
 
 
 def footer(path: PathLike) -> pq.FileMetaData:
@@ -245,8 +245,8 @@ def _cast(array: pa.Array, type_: Type) -> pa.Array:
     if type_.kind == "date" and (pa.types.is_date(array.type) or pa.types.is_null(array.type)):
         return array.cast(pa.date32())
     is_number = pa.types.is_integer(array.type) or pa.types.is_decimal(array.type) or pa.types.is_null(array.type)
-    if type_.kind == "int" and not type_.scale and pa.types.is_boolean(array.type):
-        return array.cast(pa.int64())
+    if type_.kind == "bool" and (pa.types.is_boolean(array.type) or pa.types.is_null(array.type)):
+        return array.cast(pa.bool_())
     if type_.kind != "int" or not is_number:
         raise TypeError(f"{array.type}")
     if not type_.scale and not pa.types.is_decimal(array.type):

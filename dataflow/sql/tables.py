@@ -10,13 +10,16 @@ they change no answer over rows that are fed with all their values.
 from __future__ import annotations
 
 import datetime as dt
+import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from deltamark.dataflow.language.collection import Collection, source
+from deltamark.dataflow.language.collection import Collection, declared
+from deltamark.dataflow.sql.algebra.planner import quoted
 from deltamark.dataflow.sql.check_bounds import narrowed
-from deltamark.dataflow.types import LARGEST, TEXT, Type, date_type, integer
+from deltamark.dataflow.types import BOOL, LARGEST, TEXT, Field, Type, date_type, integer
 from deltamark.errors import DeltamarkError, unknown
 
 if TYPE_CHECKING:
@@ -40,7 +43,7 @@ MAX_DIGITS = 18
 
 INTEGERS = {
     **{name: (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for name, bits in (("TINYINT", 8), ("SMALLINT", 16))},
-    "BOOLEAN": (0, 1), "INTEGER": (-(2**31), 2**31 - 1), "BIGINT": (-LARGEST, LARGEST), "UTINYINT": (0, 2**8 - 1),
+    "INTEGER": (-(2**31), 2**31 - 1), "BIGINT": (-LARGEST, LARGEST), "UTINYINT": (0, 2**8 - 1),
     "USMALLINT": (0, 2**16 - 1), "UINTEGER": (0, 2**32 - 1), "UBIGINT": (0, LARGEST),
 }  # fmt: skip
 """The bounds of the integer types of SQL; those of 64 bits are the numbers that the engine can store."""
@@ -48,12 +51,16 @@ INTEGERS = {
 REMEDIES = {
     ("FLOAT", "DOUBLE", "HALFFLOAT"): f"numbers are exact: store it as DECIMAL({MAX_DIGITS}, 2), or of another scale",
     ("TIMESTAMP", "DATETIME"): "store it as DATE, or as BIGINT by epoch_us(...)",
+    ("VARCHAR COLLATE",): "leave the collation out: texts are compared by their bytes",
     ("DECIMAL", "HUGEINT", "UHUGEINT"): f"store it as DECIMAL of up to {MAX_DIGITS} digits, which fit in 64 bits",
 }
 """Remedies for types that the engine lacks, by the beginnings of their names. A cast in a query comes too late."""
 
+OTHERS = {"BOOLEAN": BOOL, "DATE": UNBOUNDED_DATES, "VARCHAR": TEXT}
+DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
+
 COLUMNS = """
-SELECT table_name, column_name, data_type, is_nullable, numeric_precision, numeric_scale
+SELECT table_name, column_name, data_type, is_nullable
 FROM duckdb_columns() WHERE NOT internal ORDER BY table_oid, column_index
 """
 
@@ -75,40 +82,40 @@ def sql_tables(text: str, rows: int | Mapping[str, int] = ROWS) -> dict[str, Col
 
     with duckdb.connect(config={"enable_external_access": "false", "threads": 1}) as connection:
         _create(connection, text)
-        columns = _columns(connection)
+        types, names = _columns(connection)
         keys: dict[str, Sequence[str]] = {}
-        for kind, table, check, names in connection.execute(CONSTRAINTS).fetchall():
-            types = columns[table]
+        for kind, table, check, columns in connection.execute(CONSTRAINTS).fetchall():
             if kind == "CHECK":
-                types |= narrowed(connection, table, check, types)
-            elif kind in ("PRIMARY KEY", "UNIQUE") and not any(types[each].nullable for each in names):
-                keys.setdefault(table, names)
-    limits = rows if isinstance(rows, Mapping) else dict.fromkeys(columns, rows)
+                types[table] |= narrowed(connection, table, check, types[table])
+            elif kind in ("PRIMARY KEY", "UNIQUE") and not any(types[table][each].nullable for each in columns):
+                keys.setdefault(table, columns)
+    limits = rows if isinstance(rows, Mapping) else dict.fromkeys(types, rows)
     for name in limits:
-        if name not in columns:
-            raise unknown("table", name, columns)
+        if name not in types:
+            raise unknown("table", name, types)
     return {
-        name: source(
-            name, {each: _usual(type_) for each, type_ in types.items()}, limits.get(name, ROWS), keys.get(name, ())
+        table: declared(
+            table, [Field(each, usual(type_), names[table][each]) for each, type_ in types[table].items()],
+            limits.get(table, ROWS), keys.get(table, ()),
         )
-        for name, types in columns.items()
-    }
+        for table in types
+    }  # fmt: skip
 
 
-def sql_type(where: str, name: str, precision: int | None, scale: int | None) -> Type:
+def sql_type(where: str, name: str) -> Type:
     """Return the type of a column of SQL, with all values that its SQL type has. where: names the table and the column.
 
-    >>> sql_type("sales.price", "DECIMAL(6,2)", 6, 2)
+    >>> sql_type("sales.price", "DECIMAL(6,2)")
     integer(-999999, 999999, scale=2)
     """
     if name in INTEGERS:
         return integer(*INTEGERS[name])
-    if name == "DATE":
-        return UNBOUNDED_DATES
-    if name == "VARCHAR":
-        return TEXT
-    if name.startswith("DECIMAL") and precision is not None and precision <= MAX_DIGITS:
-        return integer(1 - 10**precision, 10**precision - 1, scale or 0)
+    if name in OTHERS:
+        return OTHERS[name]
+    if (decimal := DECIMAL.fullmatch(name)) is not None:
+        precision, scale = map(int, decimal.groups())
+        if scale <= precision <= MAX_DIGITS:
+            return integer(1 - 10**precision, 10**precision - 1, scale)
     raise absent_type(where, name)
 
 
@@ -138,15 +145,32 @@ def _create(connection: duckdb.DuckDBPyConnection, text: str) -> None:
         raise DeltamarkError("DuckDB refuses a declaration", str(error).partition("\n\n")[0], remedy) from None
 
 
-def _columns(connection: duckdb.DuckDBPyConnection) -> dict[str, dict[str, Type]]:
-    columns: dict[str, dict[str, Type]] = {}
-    for table, column, name, is_nullable, precision, scale in connection.execute(COLUMNS).fetchall():
-        type_ = sql_type(f"{table}.{column}", name, precision, scale)
-        columns.setdefault(table, {})[column] = type_.or_null() if is_nullable else type_
-    return columns
+Columns = dict[str, dict[str, Type]]
+Names = dict[str, dict[str, str]]
+"""The types of the columns of each table, and their names in SQL."""
 
 
-def _usual(type_: Type) -> Type:
+def _columns(connection: duckdb.DuckDBPyConnection) -> tuple[Columns, Names]:
+    types: Columns = {}
+    names: Names = {}
+    for table, column, name, is_nullable in connection.execute(COLUMNS).fetchall():
+        type_ = sql_type(f"{table}.{column}", name)
+        types.setdefault(table, {})[column] = type_.or_null() if is_nullable else type_
+        names.setdefault(table, {})[column] = name
+    for table in types:
+        _refuse_collations(connection, table)
+    return types, names
+
+
+def _refuse_collations(connection: duckdb.DuckDBPyConnection, table: str) -> None:
+    """Raise an error for a column with a collation, which only DuckDB's plans show."""
+    plan = connection.execute("SELECT json_serialize_plan(?)", [f"FROM {quoted(table)}"]).fetchall()[0][0]
+    for each in json.loads(plan)["plans"][0]["expressions"]:
+        if collation := (each["return_type"]["type_info"] or {}).get("collation"):
+            raise absent_type(f"{table}.{each['alias']}", f"VARCHAR COLLATE {collation}")
+
+
+def usual(type_: Type) -> Type:
     """Return the type of a column, in which the bounds of DATES take the place of those that no CHECK states."""
     if type_.kind != "date":
         return type_

@@ -22,7 +22,7 @@ from deltamark.harness.check import csv_kernel
 from deltamark.harness.check.csv_kernel import DATE, NUMBER, SHORT, TEXT
 from deltamark.harness.check.snapshot import stored_array
 
-KINDS = {"int": NUMBER, "date": DATE, "code": TEXT, "short": SHORT, "text": TEXT}
+KINDS = {"int": NUMBER, "date": DATE, "code": TEXT, "short": SHORT, "text": TEXT, "bool": TEXT}
 BLOCK_ROWS = 1 << 15
 """The number of rows that a kernel call writes or digests. Not tuned."""
 
@@ -97,7 +97,7 @@ class ChangeCsv:
             values[at] = (
                 column if each.type.kind != "text" else texts.add(stored_array(self._schema, each.name, column))
             )
-            if each.type.kind == "code":
+            if each.type.words:
                 values[at] = texts.words(each.type, column)
         offsets, data = texts.joined()
         wide = NUMBER_BYTES * (len(self._kinds) + 2) + (2 * texts.longest + 3) * len(self._kinds)
@@ -185,7 +185,7 @@ class _Texts:
         return numbers
 
     def words(self, type_: Type, codes: np.ndarray) -> np.ndarray:
-        """Add the words of a type; return the number of the word of each code."""
+        """Add the words of a type; return the number of the word of each code or condition."""
         first = self._count
         self.add(pa.array(type_.words, pa.string()))
         return np.where(codes == csv_kernel.NULL, csv_kernel.NULL, codes + first)

@@ -4,14 +4,12 @@ of columns `name.num` and `name.den`: the value is the double nearest the exact 
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import partial
 
-from deltamark.dataflow.types import EPOCH, NULL, Schema, Type, unpack_short
+from deltamark.dataflow.types import NULL, Schema, Type, value_of
 from deltamark.harness.engines.base import Row, Value
 
 Stored = int | str | None
@@ -37,26 +35,6 @@ def answer_columns(schema: Schema) -> list[AnswerColumn]:
         elif not (dot and part == "den"):
             columns.append(AnswerColumn(field.name, (field.name,), partial(value_of, field.type)))
     return columns
-
-
-def value_of(type_: Type, stored: Stored) -> Value:
-    """Convert a stored value of a type."""
-    if stored is None or isinstance(stored, str):
-        return stored
-    return None if stored == NULL else _number_value(type_, stored)
-
-
-def _number_value(type_: Type, stored: int) -> Value:
-    match type_.kind:
-        case "date":
-            return EPOCH + dt.timedelta(days=stored)
-        case "code":
-            return type_.words[stored]
-        case "short":
-            return unpack_short(stored)
-        case "int" if type_.scale:
-            return Decimal(stored).scaleb(-type_.scale)
-    return stored
 
 
 def _quotient(num_type: Type, den_type: Type, num: int, den: int) -> float | None:

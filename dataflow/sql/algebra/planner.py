@@ -102,7 +102,7 @@ def quoted(name: str) -> str:
 
 
 def column_type(type_: Type) -> str:
-    """Return the type of a column in SQL."""
+    """Return the type in SQL of a column that is not declared in SQL."""
     match type_.kind:
         case "int" if type_.scale:
             return f"DECIMAL({DECIMAL_DIGITS}, {type_.scale})"
@@ -110,13 +110,15 @@ def column_type(type_: Type) -> str:
             return "BIGINT"
         case "date":
             return "DATE"
+        case "bool":
+            return "BOOLEAN"
         case _:
             return "VARCHAR"
 
 
 def _columns(schema: Schema) -> list[str]:
     return [
-        f"{quoted(field.name)} {column_type(field.type)}{'' if field.type.nullable else ' NOT NULL'}"
+        f"{quoted(field.name)} {field.sql or column_type(field.type)}{'' if field.type.nullable else ' NOT NULL'}"
         for field in schema.fields
     ]
 

@@ -20,7 +20,7 @@ from deltamark.dataflow.sql.rows.pieces import Piece, combined
 from deltamark.dataflow.sql.rows.rows import Rows, fresh, projected, stored_term, without_null
 from deltamark.dataflow.sql.scalars import values
 from deltamark.dataflow.sql.scalars.conditions import TRUE, both, negated, surely
-from deltamark.dataflow.sql.scalars.values import Cell, Truth, Value, chosen, positive, value_of
+from deltamark.dataflow.sql.scalars.values import Cell, Value, as_number, chosen, positive, value_of
 from deltamark.dataflow.types import BOOL, Type, integer
 
 EXTREMES = {"min": "smallest", "max": "largest", "bool_and": "smallest", "bool_or": "largest"}
@@ -138,10 +138,7 @@ class _Pieces:
 
     def _extreme(self, call: AggregateCall) -> Result:
         rows, cell = self._known_rows(call)
-        truth = isinstance(cell, Truth)
-        if truth:
-            cell = value_of(cell)
-        term = stored_term(Value(cell.term), f"as the argument of {call.name}")  # type: ignore[union-attr]
+        term = stored_term(Value(value_of(cell).term), f"as the argument of {call.name}")
         name = self._named(call.function)
         found = projected(rows.collection, {**self._key_terms(rows), name: term})
         if term.type.kind == "text":
@@ -151,7 +148,7 @@ class _Pieces:
         else:
             found = getattr(found, EXTREMES[call.function])(name, by=self._keys).distinct()
         self._pieces.append(Piece(found, self._has_all_groups(call)))
-        return lambda types: values.cell_of(name, Truth.of(None) if truth else cell, types)
+        return lambda types: values.cell_of(name, cell, types)
 
     def _distinct(self, call: AggregateCall) -> Result:
         rows, cell = self._known_rows(call)
@@ -177,6 +174,7 @@ def _summand(term: Term | Ratio, call: AggregateCall) -> tuple[Term, Term | None
         if divisor.op != "literal":
             raise unsupported(f"{call.name} of a quotient", call.place)
         term = term.numerator
+    term = as_number(term)
     if term.type.kind != "int":
         raise unsupported(f"{call.name} of a value that is no number", call.place)
     return term, divisor

@@ -9,7 +9,7 @@ from deltamark.dataflow.sql.problems import unsupported
 from deltamark.dataflow.sql.rows.rows import Rows
 from deltamark.dataflow.sql.scalars import values
 from deltamark.dataflow.sql.scalars.conditions import TRUE
-from deltamark.dataflow.sql.scalars.values import Cell, Truth, Value, unified_values, value_of
+from deltamark.dataflow.sql.scalars.values import Cell, Value, unified_values, value_of
 
 
 def aligned(parts: Sequence[Rows]) -> list[Rows]:
@@ -27,9 +27,7 @@ def union(parts: Sequence[Rows]) -> Rows:
 
 
 def unified_column(cells: Sequence[Cell]) -> Sequence[Cell]:
-    """Give values the same kind; conditions become numbers if the others are no conditions."""
-    if all(isinstance(each, Truth) for each in cells):
-        return cells
+    """Give values the same kind."""
     same = unified_values([value_of(each) for each in cells])
     if same is None:
         raise unsupported("columns of different kinds in a union")
@@ -38,9 +36,7 @@ def unified_column(cells: Sequence[Cell]) -> Sequence[Cell]:
 
 def null_like(cell: Cell) -> Cell:
     """Return a NULL of the kind of a value."""
-    if isinstance(cell, Truth):
-        return Truth(None, None, total=False)
-    if isinstance(cell.term, Ratio):
-        parts = (values.some_value(each.type) for each in (cell.term.numerator, cell.term.denominator))
-        return Value(Ratio(*parts), TRUE)
-    return Value(values.some_value(cell.term.type), TRUE)
+    term = value_of(cell).term
+    if isinstance(term, Ratio):
+        return Value(Ratio(*(values.some_value(each.type) for each in (term.numerator, term.denominator))), TRUE)
+    return Value(values.some_value(term.type), TRUE)

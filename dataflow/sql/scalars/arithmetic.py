@@ -12,7 +12,7 @@ from deltamark.dataflow.sql.problems import unsupported
 from deltamark.dataflow.sql.scalars import dates, numbers
 from deltamark.dataflow.sql.scalars.comparisons import bound, calculated
 from deltamark.dataflow.sql.scalars.conditions import TRUE, disjuncts, either, negated
-from deltamark.dataflow.sql.scalars.literals import constant
+from deltamark.dataflow.sql.scalars.literals import DOUBLES, constant
 from deltamark.dataflow.sql.scalars.values import Value, known_count, value_of
 from deltamark.dataflow.types import BOOL
 
@@ -83,6 +83,13 @@ def of_whole_numbers(function: Callable[[Term, Term], Term]) -> Callable[..., Va
         return Value(function(dividend, divisor), either(left.null, right.null))
 
     return compute
+
+
+def whole_quotient(of: Expression, left: Value, right: Value) -> Value:
+    """Divide whole numbers. Decimals and doubles are divided by `//` as by `/`, as in DuckDB."""
+    if of.type.name in DOUBLES:
+        return arithmetic("divide")(of, left, right)
+    return of_whole_numbers(numbers.truncated)(of, left, right)
 
 
 def _is_null_for_zero(term: Term, missing: Term | None) -> bool:

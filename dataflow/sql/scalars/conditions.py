@@ -6,7 +6,7 @@ from deltamark.dataflow.plan.terms import Term, conjuncts, disjunction, parts_of
 from deltamark.dataflow.types import BOOL
 
 FALSE = disjunction([])
-TRUE = Term.of("not", (FALSE,), BOOL)
+TRUE = Term.of("literal", (), BOOL, value=True)
 
 
 def both(left: Term | None, right: Term | None) -> Term | None:
@@ -32,6 +32,8 @@ def negated(condition: Term | None) -> Term:
     """Return the negation of a condition."""
     if condition is None or condition is FALSE:
         return TRUE
+    if condition is TRUE:
+        return FALSE
     return condition.args[0] if condition.op == "not" else Term.of("not", (condition,), BOOL)
 
 

@@ -8,10 +8,9 @@ from typing import Literal
 
 import numpy as np
 
-from deltamark.dataflow.language.binder import FIRST_DAY, LAST_DAY
 from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.sql.problems import unsupported
-from deltamark.dataflow.types import EPOCH, Type, date_type, integer
+from deltamark.dataflow.types import EPOCH, FIRST_DAY, LAST_DAY, Type, date_type, integer
 
 PARTS: Mapping[str, Callable[[dt.date], int]] = {
     "year": lambda day: day.year,

@@ -10,14 +10,14 @@ from typing import cast
 from deltamark.dataflow.plan.terms import Ratio, Term, balanced
 from deltamark.dataflow.sql.algebra.operations import ColumnKey, Expression, Interval
 from deltamark.dataflow.sql.problems import UNSUPPORTED, SqlError, unsupported
-from deltamark.dataflow.sql.scalars import dates, numbers
+from deltamark.dataflow.sql.scalars import dates, numbers, texts
 from deltamark.dataflow.sql.scalars.arithmetic import known
 from deltamark.dataflow.sql.scalars.choices import case_of, first_known
 from deltamark.dataflow.sql.scalars.comparisons import COMPARISONS, compared, conjunction, disjunction, one_of
 from deltamark.dataflow.sql.scalars.conditions import TRUE, either, negated
 from deltamark.dataflow.sql.scalars.functions import FUNCTIONS
 from deltamark.dataflow.sql.scalars.literals import NUMBERS, constant, constant_of_text
-from deltamark.dataflow.sql.scalars.values import Cell, Truth, Value, truth_of, value_of
+from deltamark.dataflow.sql.scalars.values import Cell, Truth, Value, as_number, truth_of, value_of
 from deltamark.dataflow.types import TOO_WIDE
 from deltamark.errors import DeltamarkError
 
@@ -153,11 +153,15 @@ class _Evaluator:
 
     def _cast(self, of: Expression) -> Cell:
         cell, name = self.cell(of.args[0]), of.type.name
-        if name == "BOOLEAN":
-            return truth_of(cell)
         value = value_of(cell)
         if value.null is TRUE:
             return constant(of.type, None)
+        if isinstance(value.term, Term) and value.term.op == "literal" and value.term.type.kind == "text":
+            return value if name == "VARCHAR" else constant_of_text(of.type, value.term.value)
+        if name == "BOOLEAN":
+            return truth_of(cell)
+        if isinstance(value.term, Term) and name in NUMBERS:
+            value = Value(as_number(value.term), value.null)
         kind = "ratio" if isinstance(value.term, Ratio) else value.term.type.kind
         if kind == "ratio" and name in ("DOUBLE", "FLOAT"):
             return value
@@ -172,9 +176,10 @@ class _Evaluator:
             kind in ("text", "code", "short") and name == "VARCHAR"
         ):
             return value
-        if isinstance(value.term, Term) and value.term.op == "literal" and value.term.type.kind == "text":
-            return constant_of_text(of.type, value.term.value)
-        words = {"int": "a number", "ratio": "a quotient", "date": "a date"}
+        if kind == "bool" and name == "VARCHAR":
+            assert isinstance(value.term, Term)
+            return Value(texts.of_condition(value.term), value.null)
+        words = {"int": "a number", "ratio": "a quotient", "date": "a date", "bool": "a condition"}
         raise unsupported(f"a cast of {words.get(kind, 'a text')} to {name}")
 
 

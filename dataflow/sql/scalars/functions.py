@@ -9,7 +9,7 @@ from deltamark.dataflow.plan.terms import Ratio, Term, number
 from deltamark.dataflow.sql.algebra.operations import Expression
 from deltamark.dataflow.sql.problems import unsupported
 from deltamark.dataflow.sql.scalars import dates, numbers
-from deltamark.dataflow.sql.scalars.arithmetic import arithmetic, of_number, of_whole_numbers, rounding
+from deltamark.dataflow.sql.scalars.arithmetic import arithmetic, of_number, of_whole_numbers, rounding, whole_quotient
 from deltamark.dataflow.sql.scalars.choices import best_of
 from deltamark.dataflow.sql.scalars.conditions import TRUE, either
 from deltamark.dataflow.sql.scalars.literals import constant
@@ -48,7 +48,7 @@ def _date_diff(of: Expression, part: Value, first: Value, last: Value) -> Value:
 FUNCTIONS: dict[str, Callable[..., Cell]] = {
     "+": arithmetic("add"), "-": arithmetic("subtract"), "*": arithmetic("multiply"), "/": arithmetic("divide"),
     "abs": of_number(numbers.absolute), "@": of_number(numbers.absolute), "sign": of_number(numbers.sign),
-    "//": of_whole_numbers(numbers.truncated), "%": of_whole_numbers(numbers.remainder),
+    "//": whole_quotient, "%": of_whole_numbers(numbers.remainder),
     "mod": of_whole_numbers(numbers.remainder), "round": rounding, "floor": of_number(numbers.floored),
     "ceil": of_number(numbers.ceiled), "ceiling": of_number(numbers.ceiled),
     "trunc": of_number(numbers.truncated_to_whole),

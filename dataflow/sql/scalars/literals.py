@@ -25,6 +25,10 @@ EXACT_DIGITS, MAX_PLACES = 15, 18
 1 / 3, which DuckDB computes as it plans, has more.
 """
 NUMBERS = (*INTEGERS, "DECIMAL", *DOUBLES)
+CONDITIONS = {
+    **dict.fromkeys(("true", "t", "yes", "y", "1"), True), **dict.fromkeys(("false", "f", "no", "n", "0"), False),
+}  # fmt: skip
+"""The texts that DuckDB casts to a BOOLEAN, in any case."""
 
 
 def constant(type_: SqlType, value: object) -> Cell:
@@ -63,9 +67,11 @@ def constant_of_text(type_: SqlType, text: str) -> Cell:
     try:
         if type_.name in ("DATE", "TIMESTAMP"):
             return Value(constants.literal(dt.date.fromisoformat(text.strip())))
+        if type_.name == "BOOLEAN":
+            return Truth.of(TRUE if CONDITIONS[text.lower()] else None)
         if type_.name in NUMBERS:
             return Value(rounded(constants.literal(Decimal(text.strip())), type_.scale))
-    except (ValueError, ArithmeticError):
+    except (KeyError, ValueError, ArithmeticError):
         pass
     raise unsupported(f"a cast of the text {shortened(text)} to {type_.name}")
 

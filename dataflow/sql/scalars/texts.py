@@ -80,6 +80,11 @@ def _word_function(code: Term, function: Callable[[str], str]) -> Term:
     return Term.of("table", (code,), type_, (0, tuple(map(words.index, made))))
 
 
+def of_condition(condition: Term) -> Term:
+    """Return the word of a condition, as a code."""
+    return Term.of("table", (condition,), code_type(condition.type.words), (0, (0, 1)))
+
+
 def of_words(function: Callable[[str], str]) -> Callable[..., Value]:
     def compute(of: Expression, text: Value) -> Value:
         assert isinstance(text.term, Term)

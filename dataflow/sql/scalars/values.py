@@ -18,7 +18,7 @@ from deltamark.dataflow.types import BOOL, SHORT, TEXT, Field, Type, integer, pa
 
 @dataclass(frozen=True)
 class Value:
-    """A number, a date or a text. null: the condition under which it is NULL; None: never."""
+    """A number, a date, a text or a stored condition. null: the condition under which it is NULL; None: never."""
 
     term: Term | Ratio
     null: Term | None = None
@@ -49,9 +49,9 @@ class Truth:
     def nulls(self) -> Term | None:
         return None if self.total else both(negated(self.true), negated(self.false))
 
-    def number(self) -> Value:
-        """Return 1 if it is true, 0 if it is false."""
-        return Value(chosen(surely(self.true), number(1), number(0)), self.nulls)
+    def value(self) -> Value:
+        """Return the value that stores it."""
+        return Value(surely(self.true), self.nulls)
 
 
 class Refused(Value):
@@ -70,11 +70,15 @@ Cell = Value | Truth
 
 
 def truth_of(value: Cell) -> Truth:
-    """Return a number as a condition: it is not 0."""
+    """Return a stored condition, or a number as a condition: it is not 0."""
     if isinstance(value, Truth):
         return value
     if isinstance(value.term, Ratio):
         raise unsupported("a quotient as a condition", remedy="compare it with a number")
+    if value.term.type.kind == "bool":
+        return Truth.of(value.term, value.null)
+    if value.term.type.kind != "int":
+        raise unsupported("a text or a date as a condition", remedy="compare it with a constant")
     return Truth.of(negated(Term.of("equal", (value.term, number(0, value.term.type.scale)), BOOL)), value.null)
 
 
@@ -85,8 +89,13 @@ def as_double(cell: Cell) -> Cell:
 
 
 def value_of(cell: Cell) -> Value:
-    """Return a condition as a number."""
-    return cell.number() if isinstance(cell, Truth) else cell
+    """Return a condition as a value."""
+    return cell.value() if isinstance(cell, Truth) else cell
+
+
+def as_number(term: Term) -> Term:
+    """Return a condition as 1 or 0; other terms stay as they are."""
+    return chosen(term, number(1), number(0)) if term.type.kind == "bool" else term
 
 
 def chosen(condition: Term, yes: Term, no: Term) -> Term:
@@ -108,9 +117,8 @@ def stored_value(name: str, type_: Type) -> Value:
     if type_.kind == "text":
         return Value(term, missing)
     known = replace(type_, nullable=False)
-    return Value(
-        Term.of("coalesce", (term, Term.of("literal", (), replace(known, high=known.low), known.low)), known), missing
-    )
+    least = FALSE if type_.kind == "bool" else Term.of("literal", (), replace(known, high=known.low), known.low)
+    return Value(Term.of("coalesce", (term, least), known), missing)
 
 
 def stored_ratio(numerator: Field, denominator: Field) -> Value:
@@ -147,11 +155,7 @@ def stored_terms(name: str, cell: Cell) -> Mapping[str, Term]:
 
 def cell_of(name: str, cell: Cell, types: Mapping[str, Type]) -> Cell:
     """Return the value that is stored in columns of a name. cell: the value before, which tells its kind."""
-    if isinstance(cell, Truth):
-        number_ = stored_value(name, types[name])
-        assert isinstance(number_.term, Term)
-        return Truth.of(Term.of("equal", (number_.term, number(1)), BOOL), number_.null)
-    if isinstance(cell.term, Ratio):
+    if isinstance(cell, Value) and isinstance(cell.term, Ratio):
         fields = (Field(f"{name}.{part}", types[f"{name}.{part}"]) for part in ("num", "den"))
         return stored_ratio(*fields)
     return stored_value(name, types[name])
@@ -263,6 +267,8 @@ def some_value(type_: Type) -> Term:
     """Return a constant of a type."""
     if type_.kind == "text":
         return Term.of("literal", (), TEXT, "")
+    if type_.kind == "bool":
+        return FALSE
     if type_.kind == "int":
         at = min(max(type_.low, 0), type_.high)
         return number(at, type_.scale)

@@ -51,6 +51,8 @@ def run(args: argparse.Namespace) -> int:
 
 def text(value: Value) -> str:
     """Write a value as in CSV: NULL is empty."""
+    if isinstance(value, bool):
+        return str(value).lower()
     return "" if value is None else f"{value:f}" if isinstance(value, Decimal) else str(value)
 
 

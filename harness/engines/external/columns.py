@@ -46,6 +46,8 @@ def _type_name(type_: Type) -> str:
             return f"decimal({type_.scale})" if type_.scale else "int64"
         case "date":
             return "date32"
+        case "bool":
+            return "bool"
     return "string"
 
 
@@ -144,6 +146,8 @@ def _is_exactly(actual: pa.DataType, name: str) -> bool:
             return bool(actual == pa.int64())
         case "date32":
             return bool(actual == pa.date32())
+        case "bool":
+            return bool(actual == pa.bool_())
         case "string":
             return bool(actual == pa.string())
     return bool(pa.types.is_decimal128(actual) and name == f"decimal({actual.scale})")

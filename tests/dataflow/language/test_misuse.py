@@ -8,9 +8,12 @@ from decimal import Decimal
 import pytest
 from support.written_plans.relations import items, others, texts
 
+from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col, count, when
-from deltamark.dataflow.types import code_type, integer
+from deltamark.dataflow.types import BOOL, code_type, integer
 from deltamark.errors import DeltamarkError
+
+flags = source("flags", {"late": BOOL.or_null()}, 9)
 
 MISUSE = {
     "unknown-column": (lambda: items.where(col.prise > 1), "unknown column: prise; did you mean price"),
@@ -23,7 +26,7 @@ MISUSE = {
     "number-among-words": (lambda: texts.where(col.mode.is_in([5])), "cannot be one of these: mode (code): 5; use its"),
     "float": (lambda: items.where(col.price > 0.5), "not a value of an expression: 0.5 (float); write an int, Dec"),
     "none": (lambda: items.where(col.price == None), "not a value of an expression: None (NoneType)"),  # noqa: E711
-    "true": (lambda: items.where(col.price == True), "not a value of an expression: True (bool)"),  # noqa: E712
+    "true": (lambda: items.where(col.price == True), "cannot be compared: price is decimal(2), True is bool"),  # noqa: E712
     "datetime": (
         lambda: others.where(col.day < dt.datetime(1992, 1, 1)),  # noqa: DTZ001
         "not a value of an expression: datetime.datetime(1992, 1, 1, 0, 0) (datetime)",
@@ -36,7 +39,8 @@ MISUSE = {
     "not-a-condition": (lambda: items.where(col.value + 1), "not a condition: add(value, 1) is int"),
     "and-of-numbers": (lambda: items.where(col.value & col.key), "not a condition: value is int"),
     "condition-as-number": (lambda: items.select(x=(col.value > 1) + 1), "not of type int: "),
-    "condition-as-column": (lambda: items.select(x=col.value > 1), "cannot be a column: x = less("),
+    "missing-condition": (lambda: flags.where(col.late), "a value that may be missing: late in late; give it a value"),
+    "condition-and-number": (lambda: items.where((col.value > 1) == 1), "cannot be compared: "),
     "date-and-number": (lambda: others.where(col.day < 8035), "cannot be compared: day is date, 8035 is int"),
     "date-and-text": (lambda: others.where(col.day < "1992-01-01"), "cannot be compared: day (date) with '1992-01-01'"),
     "sum-of-dates": (lambda: others.aggregate(x=col.day.sum()), "cannot be summed: x = day (date)"),

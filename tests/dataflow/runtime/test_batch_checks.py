@@ -12,7 +12,7 @@ from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.runtime.dataflow import Dataflow
-from deltamark.dataflow.types import LAST_TIME, NULL, TEXT, date_type, integer
+from deltamark.dataflow.types import BOOL, LAST_TIME, NULL, TEXT, date_type, integer
 from deltamark.errors import DeltamarkError
 
 left = source("left", {"key": integer(-100, 100), "value": integer(0, 9)}, 1000)
@@ -199,3 +199,22 @@ def test_a_dataflow_that_was_stopped_halfway_raises_an_error():
             worker.feed({"left": lefts(diff=(-1,))})
         with pytest.raises(DeltamarkError, match=r"an earlier feed was stopped halfway: .* a negative multiplicity"):
             worker.feed({"left": lefts((1,))})
+
+
+late = source("late", {"late": BOOL.or_null()}, 1000)
+CONDITIONS = {
+    "bools": ([True, False], [1, 0]),
+    "bools of numpy": (np.array([True, False]), [1, 0]),
+    "bools of Arrow": (pa.array([True, None]), [1, NULL]),
+    "chunks of Arrow": (pa.chunked_array([[True], [None]]), [1, NULL]),
+    "a masked array": (np.ma.masked_array([True, False], [False, True]), [1, NULL]),
+    "numbers": (ints(1, NULL), [1, NULL]),
+}
+
+
+@pytest.mark.parametrize("name", CONDITIONS)
+def test_a_column_of_conditions_may_have_many_forms(name):
+    fed, stored = CONDITIONS[name]
+    with closing(Dataflow(late)) as dataflow:
+        changes = dataflow.feed({"late": Batch(ints(0, 0), ints(1, 1), {"late": fed})})
+    assert changes.columns["late"].tolist() == stored

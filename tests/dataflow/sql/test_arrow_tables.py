@@ -16,7 +16,7 @@ from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.sql import arrow_tables, tables
 from deltamark.dataflow.sql.arrow_tables import arrow_batch, arrow_table, parquet_table
 from deltamark.dataflow.sql.tables import DATES
-from deltamark.dataflow.types import EPOCH, LARGEST, NULL, SHORT, TEXT, code_type, date_type, decimal, integer
+from deltamark.dataflow.types import BOOL, EPOCH, LARGEST, NULL, SHORT, TEXT, code_type, date_type, decimal, integer
 from deltamark.errors import DeltamarkError
 
 DAY = dt.date(2001, 2, 3)
@@ -28,7 +28,7 @@ ARROW_TYPES = {
     pa.uint32(): integer(0, 2**32 - 1),
     pa.int64(): integer(-LARGEST, LARGEST),
     pa.uint64(): integer(0, LARGEST),
-    pa.bool_(): integer(0, 1),
+    pa.bool_(): BOOL,
     pa.decimal128(18, 3): integer(1 - 10**18, 10**18 - 1, scale=3),
     pa.decimal64(4, 1): integer(-9999, 9999, scale=1),
     pa.date32(): DATES,
@@ -49,6 +49,13 @@ STORED = {
 }  # fmt: skip
 
 
+def like(made, name, types, rows, key=()):
+    """Return whether an input has the columns, the rows and the key of one that is not declared in SQL."""
+    other = source(name, types, rows, key)
+    parts = [(each.node.name, each.schema.described(), each.node.key) for each in (made, other)]
+    return parts[0] == parts[1]
+
+
 def stored(batch):
     return {name: (values.to_pylist() if name == "name" else values.tolist()) for name, values in batch.columns.items()}
 
@@ -56,7 +63,7 @@ def stored(batch):
 @pytest.mark.parametrize("type_", ARROW_TYPES, ids=str)
 def test_a_type_has_the_values_of_its_arrow_type(type_):
     table = arrow_table("t", pa.schema([pa.field("a", type_, nullable=False), pa.field("b", type_)]), 9)
-    assert table == source("t", {"a": ARROW_TYPES[type_], "b": ARROW_TYPES[type_].or_null()}, 9)
+    assert like(table, "t", {"a": ARROW_TYPES[type_], "b": ARROW_TYPES[type_].or_null()}, 9)
 
 
 @pytest.mark.parametrize(
@@ -80,7 +87,7 @@ def test_bounds_narrow_a_type():
     schema = pa.schema([pa.field("a", pa.int64(), nullable=False), ("p", pa.decimal128(9, 2)), ("d", pa.date32())])
     bounds = {"a": (1, 9), "p": (Decimal("0.5"), Decimal("7.25")), "d": (DAY, DAY)}
     types = {"a": integer(1, 9), "p": decimal("0.5", "7.25", scale=2).or_null(), "d": date_type(DAY, DAY).or_null()}
-    assert arrow_table("t", schema, 9, bounds) == source("t", types, 9)
+    assert like(arrow_table("t", schema, 9, bounds), "t", types, 9)
     with pytest.raises(DeltamarkError, match="unknown column of t: b"):
         arrow_table("t", schema, 9, {"b": (1, 2)})
 
@@ -154,7 +161,7 @@ def test_bounds_take_the_place_of_statistics(tmp_path):
     path = tmp_path / "t.parquet"
     pq.write_table(pa.table({"day": [DAY, dt.date(9999, 12, 31)], "size": [1, 2]}), path)
     made = parquet_table("t", path, bounds={"day": (DAY, dt.date(2099, 12, 31))})
-    assert made == source("t", {"day": date_type(DAY, dt.date(2099, 12, 31)), "size": integer(1, 2)}, 2)
+    assert like(made, "t", {"day": date_type(DAY, dt.date(2099, 12, 31)), "size": integer(1, 2)}, 2)
     with pytest.raises(DeltamarkError, match="unknown column of t: da; did you mean day"):
         parquet_table("t", path, bounds={"da": (DAY, DAY)})
     with pytest.raises(DeltamarkError, match="unknown column of t: day"):
@@ -167,12 +174,12 @@ def test_statistics_of_parquet_files_narrow_types(tmp_path):
     pq.write_table(table.slice(1, 1), tmp_path / "b.parquet")
     types = {
         "id": integer(1, 3).or_null(), "price": integer(-225, 150, scale=2).or_null(), "name": TEXT.or_null(),
-        "day": date_type(DAY, DAY), "flag": integer(0, 1).or_null(), "size": integer(-5, 5),
+        "day": date_type(DAY, DAY), "flag": BOOL.or_null(), "size": integer(-5, 5),
     }  # fmt: skip
     made = parquet_table("t", [tmp_path / "a.parquet", tmp_path / "b.parquet"])
-    assert made == source("t", types, 4)
+    assert like(made, "t", types, 4)
     some = parquet_table("t", tmp_path / "a.parquet", rows=7, columns=["size"], key="size")
-    assert some == source("t", {"size": integer(-5, 5)}, 7, key="size")
+    assert like(some, "t", {"size": integer(-5, 5)}, 7, key="size")
 
 
 def test_types_alone_give_bounds_without_statistics(tmp_path):
@@ -185,7 +192,7 @@ def test_a_date_that_python_does_not_have_is_no_bound(day, tmp_path):
     table = pa.table({"day": pa.array([day, None], pa.int32()).cast(pa.date32())})
     pq.write_table(table, tmp_path / "t.parquet")
     declared = parquet_table("t", tmp_path / "t.parquet")
-    assert declared == source("t", {"day": DATES.or_null()}, 2)
+    assert like(declared, "t", {"day": DATES.or_null()}, 2)
     with Dataflow(declared) as dataflow, pytest.raises(DeltamarkError, match="day"):
         dataflow.feed({"t": arrow_batch(table, declared.schema, 0)})
 
@@ -238,6 +245,7 @@ def test_words_become_codes_and_short_texts():
         (integer(0, 9), [2**64 - 1], "values that a column cannot have: a: Integer value"),
         (integer(0, 99, scale=1), [Decimal("1.25")], "values that a column cannot have: a: "),
         (DATES, [dt.datetime(2001, 2, 3, 4)], "values that a column cannot have: a: timestamp"),  # noqa: DTZ001
+        (BOOL, [1], "values that a column cannot have: a: int64; feed values of the type bool"),
         (TEXT, [5], "values that a column cannot have: a: int64"),
         (code_type(("a", "b")), ["c"], "a value outside its bounds: a"),
         (SHORT, ["eight by"], "a value outside its bounds: a"),

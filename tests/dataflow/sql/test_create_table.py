@@ -7,7 +7,7 @@ import datetime as dt
 import pytest
 
 from deltamark.dataflow.sql.tables import DATES, sql_tables
-from deltamark.dataflow.types import LARGEST, TEXT, date_type, integer
+from deltamark.dataflow.types import BOOL, LARGEST, TEXT, date_type, integer
 from deltamark.errors import DeltamarkError
 
 TYPES = {
@@ -16,7 +16,7 @@ TYPES = {
     "INTEGER": integer(-(2**31), 2**31 - 1),
     "BIGINT": integer(-LARGEST, LARGEST),
     "UBIGINT": integer(0, LARGEST),
-    "BOOLEAN": integer(0, 1),
+    "BOOLEAN": BOOL,
     "DECIMAL(5, 2)": integer(-99999, 99999, scale=2),
     "NUMERIC(18)": integer(1 - 10**18, 10**18 - 1),
     "DATE": DATES,
@@ -96,6 +96,9 @@ REFUSED = {
     "CREATE TABLE t (x DOUBLE)": "a type that the engine does not have: t.x DOUBLE; numbers are exact: store it as",
     "CREATE TABLE t (x TIMESTAMP)": "a type that the engine does not have: t.x TIMESTAMP; store it as DATE",
     "CREATE TABLE t (x DECIMAL(19, 2))": "t.x DECIMAL(19,2); store it as DECIMAL of up to 18 digits",
+    "CREATE TABLE t (x VARCHAR COLLATE NOCASE)": "t.x VARCHAR COLLATE NOCASE; leave the collation out",
+    "CREATE TABLE t (x ENUM ('a', 'b'))": "a type that the engine does not have: t.x ENUM('a', 'b'); store it as",
+    "CREATE TABLE t (x BOOLEAN CHECK (x = TRUE))": "a CHECK that is not a bound: t: (x = ",
     "CREATE TABLE t (x INTEGER[])": "t.x INTEGER[]; store it as an integer, DECIMAL(18, s), DATE, BOOLEAN or VARCHAR",
     "CREATE TABLE t (x INTEGER, y INTEGER CHECK (x < y))": "a CHECK that is not a bound: t: (x < y); write a >= 1",
     "CREATE TABLE t (x INTEGER CHECK (x IN (1, 3)))": "a CHECK that is not a bound",

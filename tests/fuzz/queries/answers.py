@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from decimal import Decimal
 from fractions import Fraction
 
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.types import EPOCH, NULL, Schema, Type, unpack_short
+from deltamark.dataflow.types import Schema, value_of
 
 RELATIVE = 1e-9
 """The largest relative difference of two doubles that count as equal."""
@@ -20,7 +18,7 @@ def rows_of(schema: Schema, batches: Sequence[Batch], time: int, types: Sequence
     """Return the answer at a time. types: DuckDB's types of its columns; a DOUBLE has two columns in the engine."""
     rows: Counter[tuple[object, ...]] = Counter()
     for batch in batches:
-        columns = [[_value(each, schema[name]) for each in batch.columns[name]] for name in schema.names]
+        columns = [[value_of(schema[name], each) for each in batch.columns[name]] for name in schema.names]
         merged = list(_merged(dict(zip(schema.names, columns, strict=True)), types))
         for at, (when, diff) in enumerate(zip(batch.time.tolist(), batch.diff.tolist(), strict=True)):
             if when <= time:
@@ -35,6 +33,8 @@ def _merged(columns: Mapping[str, list[object]], types: Sequence[str]) -> Iterat
         column = columns[left.pop(0)]
         if each == "DOUBLE" and left and left[0].endswith(".den"):
             column = [_double(num, den) for num, den in zip(column, columns[left.pop(0)], strict=True)]
+        is_condition = [isinstance(value, bool) for value in column if value is not None]
+        assert set(is_condition) <= {each == "BOOLEAN"}, f"values of another type than {each}"
         yield [None if value is None else float(value) for value in column] if each == "DOUBLE" else column
     assert not left, "more columns than DuckDB has"
 
@@ -46,22 +46,6 @@ def _double(num: object, den: object) -> float | None:
     if den == 0:
         return math.nan if num == 0 else math.copysign(math.inf, num)
     return float(Fraction(num) / Fraction(den))
-
-
-def _value(value: object, type_: Type) -> object:
-    if value is None or (type_.kind != "text" and value == NULL):
-        return None
-    match type_.kind:
-        case "int":
-            return Decimal(int(value)).scaleb(-type_.scale) if type_.scale else int(value)
-        case "date":
-            return EPOCH + dt.timedelta(days=int(value))
-        case "code":
-            return type_.words[int(value)]
-        case "short":
-            return unpack_short(int(value))
-        case _:
-            return value
 
 
 def differences(said: Counter[tuple[object, ...]], wanted: Counter[tuple[object, ...]]) -> list[str]:

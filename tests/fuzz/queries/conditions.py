@@ -6,7 +6,7 @@ from fuzz.queries import subqueries, values
 from fuzz.queries.parts import Part, listed
 from fuzz.queries.writer import Make, Scope, Writer
 
-SORTS = {"int": 5, "decimal": 2, "text": 2, "date": 2, "long": 1}
+SORTS = {"int": 5, "decimal": 2, "text": 2, "date": 2, "long": 1, "truth": 1}
 SIGNS = {"=": 5, "<": 3, ">": 2, "<=": 2, ">=": 2, "<>": 3}
 PATTERNS = ("'a%'", "'%long%'", "'_'", "'%b'", "'a_'", "''", "'%'", "'B\\_%' ESCAPE '\\'", "'%a%t%'", "'é_%'")
 
@@ -106,6 +106,10 @@ def _is_true(w: Writer, scope: Scope, depth: int) -> Part:
     return Part("truth", ("(", condition(w, scope, depth), f" IS {what})"), f"condition IS {what}")
 
 
+def _cast(w: Writer, scope: Scope, depth: int) -> Part:
+    return Part("truth", ("CAST(", values.value(w, "int", scope, depth), " AS BOOLEAN)"), "CAST AS BOOLEAN")
+
+
 def _literal(w: Writer, scope: Scope, depth: int) -> Part:  # noqa: ARG001
     return Part("truth", (w.pick(values.LITERALS["truth"]),), "literal condition")
 
@@ -129,8 +133,8 @@ def _not(w: Writer, scope: Scope, depth: int) -> Part:
     return Part("truth", ("(NOT ", condition(w, scope, depth), ")"), "NOT")
 
 
-CONNECTIVES: list[Make] = [_both("AND"), _both("AND"), _both("OR"), _both("OR"), _not, values._case("truth")]
+CONNECTIVES: list[Make] = [_both("AND"), _both("AND"), _both("OR"), _both("OR"), _not, *values._common("truth")]
 TESTS: dict[Make, int] = {
     comparison: 14, _between: 3, _two_bounds: 3, _in_list: 4, _like: 3, _is_null: 3, _distinct: 3, _mixed: 1,
-    _quotient: 1, _is_true: 1, _literal: 1, _interval: 1,
+    _quotient: 1, _is_true: 1, _cast: 1, _literal: 1, _interval: 1,
 }  # fmt: skip

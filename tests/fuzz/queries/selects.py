@@ -31,6 +31,9 @@ UNSUPPORTED = {
 MANY = range(9, 14)
 """The numbers of many joins, whose order is not chosen among all orders."""
 
+WIDE = 20
+"""The columns of which SELECT * is drawn more often than other items."""
+
 Query = tuple[Part, list[Named]]
 """A query, and its columns."""
 
@@ -85,7 +88,12 @@ def select(w: Writer, sorts: Sequence[str] | None, outer: Scope | None, nest: in
     conditions_ = where(w, rows)
     if w.chance(35):
         return _grouped(w, sorts, rows, (" FROM ", from_, conditions_), doubles=doubles)
-    if sorts is None and outer is None and w.chance(10) and (columns := _starred(rows)):
+    if (
+        sorts is None
+        and outer is None
+        and w.chance(50 if len(rows.columns) > WIDE else 10)
+        and (columns := _starred(rows))
+    ):
         return Part("query", ("SELECT * FROM ", from_, conditions_), "SELECT *"), columns
     distinct = w.chance(15)
     chosen = sorts or _sorts(w, doubles=doubles and not distinct)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -13,8 +14,12 @@ import pyarrow as pa
 from support.random_plans.choices import Choices
 
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.language.collection import Collection, source
+from deltamark.dataflow.language.collection import Collection, declared
+from deltamark.dataflow.sql.algebra.planner import column_type
+from deltamark.dataflow.sql.arrow_tables import INTEGER_NAMES
+from deltamark.dataflow.sql.tables import sql_type as type_of
 from deltamark.dataflow.types import (
+    BOOL,
     EPOCH,
     NULL,
     SHORT,
@@ -47,11 +52,20 @@ TYPES = {
     "p": (integer(-200, 300, scale=2), integer(0, 10**6, scale=2), integer(-30, 30, scale=1)),
     "d": (date_type(FIRST, LAST),),
     "s": (SHORT, code_type(WORDS)),
+    "f": (BOOL,),
     "x": (TEXT,),
 }
 """The types of the columns by the first letter of their names."""
 
-NAMES = ("a", "b", "p", "d", "s", "x", "a2", "p2", "d2", "s2")
+NAMES = ("a", "b", "p", "d", "s", "f", "x", "a2", "p2", "d2", "s2", "f2")
+WIDE_NAMES = (*NAMES, *(f"{letter}_{number}" for number in range(17) for letter in "xsfb"))
+"""The columns of a table with more columns than a word has bits."""
+
+DECLARED = {
+    "int": ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER", "DECIMAL(4,0)"),
+    "decimal": ("DECIMAL(5,2)", "DECIMAL(9,2)"),
+}
+"""Types of SQL that a column may be declared with, if they have all of its values."""
 
 
 @dataclass(frozen=True)
@@ -64,12 +78,11 @@ class Table:
     stream: tuple[tuple[Row, int, int], ...] = ()
 
     def collection(self) -> Collection:
-        return source(self.name, {each.name: each.type for each in self.schema.fields}, ROWS, key=self.key)
+        return declared(self.name, self.schema.fields, ROWS, self.key)
 
     def created(self) -> str:
         columns = [
-            f"{each.name} {sql_type(each.type)}{'' if each.type.nullable else ' NOT NULL'}"
-            for each in self.schema.fields
+            f"{each.name} {sql_type(each)}{'' if each.type.nullable else ' NOT NULL'}" for each in self.schema.fields
         ]
         key = f"  -- key: {', '.join(self.key)}" if self.key else ""
         types = f"  -- {', '.join(f'{each.name} {each.type!r}' for each in self.schema.fields)}"
@@ -110,7 +123,7 @@ class Table:
 
     def _arrow(self, rows: Sequence[Row]) -> pa.Table:
         columns = {
-            field.name: pa.array([row[at] for row in rows], arrow_type(field.type))
+            field.name: pa.array([row[at] for row in rows], arrow_type(field))
             for at, field in enumerate(self.schema.fields)
         }
         return pa.table(columns)
@@ -144,7 +157,11 @@ class Table:
                 yield replace(self, schema=Schema(fields, ROWS), stream=stream)
             if field.type.nullable and all(row[at] is not None for row, _, _ in self.stream):
                 fields = [*self.schema.fields]
-                fields[at] = Field(field.name, replace(field.type, nullable=False))
+                fields[at] = replace(field, type=replace(field.type, nullable=False))
+                yield replace(self, schema=Schema(tuple(fields), ROWS))
+            if field.sql:
+                fields = [*self.schema.fields]
+                fields[at] = Field(field.name, field.type)
                 yield replace(self, schema=Schema(tuple(fields), ROWS))
         rows = dict.fromkeys(row for row, _, _ in self.stream)
         for row, at in [(each, at) for each in rows for at in range(len(each))]:
@@ -164,31 +181,25 @@ def live(stream: Sequence[tuple[Row, int, int]], time: int) -> Counter[Row]:
 
 
 def literal(value: object) -> str:
-    if value is None:
-        return "NULL"
+    if value is None or isinstance(value, bool):
+        return "NULL" if value is None else str(value).upper()
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
     return f"DATE '{value}'" if isinstance(value, dt.date) else str(value)
 
 
-def sql_type(type_: Type) -> str:
-    match type_.kind:
-        case "int":
-            return f"DECIMAL(18, {type_.scale})" if type_.scale else "BIGINT"
-        case "date":
-            return "DATE"
-        case _:
-            return "VARCHAR"
+def sql_type(field: Field) -> str:
+    return field.sql or column_type(field.type)
 
 
-def arrow_type(type_: Type) -> pa.DataType:
-    match type_.kind:
-        case "int":
-            return pa.decimal128(18, type_.scale) if type_.scale else pa.int64()
-        case "date":
-            return pa.date32()
-        case _:
-            return pa.string()
+def arrow_type(field: Field) -> pa.DataType:
+    """Return the type of Arrow that DuckDB reads as the type of a column."""
+    name = sql_type(field)
+    if name.startswith("DECIMAL"):
+        return pa.decimal128(*map(int, re.findall(r"\d+", name)))
+    if field.type.kind == "int":
+        return next(type_ for type_, each in INTEGER_NAMES.items() if each == name)
+    return {"DATE": pa.date32(), "BOOLEAN": pa.bool_(), "VARCHAR": pa.string()}[name]
 
 
 def values_of(type_: Type) -> Sequence[object]:
@@ -200,6 +211,8 @@ def values_of(type_: Type) -> Sequence[object]:
             return [Decimal(each).scaleb(-type_.scale) for each in values] if type_.scale else values
         case "date":
             return DATES
+        case "bool":
+            return (False, True)
         case "short":
             return SHORTS
         case "code":
@@ -219,6 +232,8 @@ def stored(value: object, type_: Type) -> int | str | None:
             return int(Decimal(value).scaleb(type_.scale))
         case "date":
             return (value - EPOCH).days
+        case "bool":
+            return int(value)
         case "short":
             return pack_short(value)
         case _:
@@ -233,13 +248,27 @@ def _column(type_: Type, values: Sequence[object]) -> np.ndarray | pa.StringArra
 def table(choices: Choices, name: str, times: Sequence[int]) -> Table:
     """Draw a table and its changes."""
     picked = ["a", *sorted(choices.picks(NAMES[1:], least=1, most=4), key=NAMES.index)]
+    if choices.chance(5):
+        picked = [*WIDE_NAMES]
     fields = []
     for each in picked:
         type_ = choices.pick(TYPES[each[0]])
-        fields.append(Field(each, type_.or_null() if choices.chance(45) else type_))
+        fields.append(Field(each, type_.or_null() if choices.chance(45) else type_, _declared(choices, type_)))
     key = tuple(picked[: choices.pick([1, 1, 2])]) if choices.chance(20) else ()
     empty = Table(name, Schema(tuple(fields), ROWS), key)
     return empty if choices.chance(4) else changing(choices, empty, times)
+
+
+def _declared(choices: Choices, type_: Type) -> str:
+    """Draw the type of SQL with which a column is declared, if it is."""
+    names = DECLARED.get("decimal" if type_.scale else type_.kind, ())
+    has_values = {each: type_of("", each) for each in names}
+    fitting = [
+        name
+        for name, other in has_values.items()
+        if other.scale == type_.scale and other.low <= type_.low and type_.high <= other.high
+    ]
+    return choices.pick(fitting) if fitting and choices.chance(50) else ""
 
 
 def changing(choices: Choices, given: Table, times: Sequence[int]) -> Table:

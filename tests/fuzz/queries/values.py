@@ -31,7 +31,7 @@ def value(w: Writer, sort: str, scope: Scope, depth: int) -> Part:
     if scope.nest > 0 and sort != "truth" and w.chance(8):
         return subqueries.scalar(w, sort, scope)
     if sort == "truth":
-        return conditions.condition(w, scope, depth)
+        return conditions.condition(w, scope, depth - 1)
     return w.pick(COMPOSITES[sort])(w, scope, depth - 1)
 
 
@@ -119,6 +119,13 @@ def _interval(sort: str = "date") -> Make:
     return make
 
 
+def _later(w: Writer, scope: Scope, depth: int) -> Part:
+    days = Part("int", ("CAST(", leaf(w, "int", scope), " AS INTEGER)"))
+    return Part(
+        "date", ("(", value(w, "date", scope, depth), f" {w.pick('+-')} ", days, ")"), "date +- days of a column"
+    )
+
+
 def _quotient(w: Writer, scope: Scope, depth: int) -> Part:
     if scope.rows is not None and w.chance(60):
         return aggregate(w, "double", scope.rows)
@@ -199,6 +206,7 @@ COMPOSITES: dict[str, list[Make]] = {
         _call("date", "last_day(", "date", "last_day"),
         _call("date", "(", "date", "date + days", " + 3)"),
         _call("date", "(", "date", "date - days", " - 31)"),
+        _later,
         _call("date", "CAST(date_trunc('month', ", "date", "date_trunc", ") AS DATE)"),
     ],
     "long": _common("long")[:-2],
@@ -214,6 +222,7 @@ COMPOSITES: dict[str, list[Make]] = {
         _call("text", "left(", "text 1|2", "left"),
         _binary("text", "||", left="text", right="text"),
         _call("text", "CAST(", "int", "CAST AS VARCHAR", " AS VARCHAR)"),
+        _call("text", "CAST(", "truth", "CAST AS VARCHAR", " AS VARCHAR)"),
     ],
 }  # fmt: skip
 
@@ -237,12 +246,13 @@ def _calls(w: Writer, sort: str, rows: Scope) -> Part:
         if w.chance(40):
             return Part("int", ("count(*)",), "count(*)")
         if w.chance(15):
-            return Part("int", ("count_if(", conditions.condition(w, rows, 1), ")"), "count_if")
+            name = w.pick(["count_if", "count_if", "sum"])
+            return Part("int", (f"{name}(", value(w, "truth", rows, 1), ")"), name)
         of = w.pick([*{each.sort: 0 for each in rows.columns if each.sort != "double"}] or ["int"])
         distinct = "DISTINCT " if w.chance(35) else ""
         return Part("int", (f"count({distinct}", value(w, of, rows, depth), ")"), f"count({distinct}x)")
     if sort == "truth":
-        name = w.pick(["bool_and", "bool_or"])
+        name = w.pick(["bool_and", "bool_or", "min", "max"])
         return Part("truth", (f"{name}(", conditions.condition(w, rows, 1), ")"), name)
     if sort == "double":
         of = w.pick(["int", "decimal"])

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from support.random_plans.choices import Choices
 
-from deltamark.dataflow.types import Schema, Type
+from deltamark.dataflow.types import Field, Schema
 from fuzz.queries.parts import Part
 
 Choice = TypeVar("Choice")
@@ -65,12 +65,14 @@ class Writer:
         return self.pick([each for each, weight in choices.items() for _ in range(weight)])
 
 
-def sort_of(type_: Type) -> str:
-    match type_.kind:
+def sort_of(field: Field) -> str:
+    match field.type.kind:
         case "int":
-            return "decimal" if type_.scale else "int"
+            return "decimal" if field.type.scale or field.sql.startswith("DECIMAL") else "int"
         case "date":
             return "date"
+        case "bool":
+            return "truth"
         case "text":
             return "long"
         case _:
@@ -80,7 +82,7 @@ def sort_of(type_: Type) -> str:
 def read_by(choices: Choices, tables: Mapping[str, Schema]) -> Writer:
     return Writer(
         choices,
-        [(name, [Named(each.name, sort_of(each.type)) for each in schema.fields]) for name, schema in tables.items()],
+        [(name, [Named(each.name, sort_of(each)) for each in schema.fields]) for name, schema in tables.items()],
     )
 
 

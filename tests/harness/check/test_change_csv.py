@@ -8,6 +8,7 @@ import math
 import re
 import subprocess
 import sys
+from decimal import Decimal
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from support.paths import ROOT
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.types import (
+    BOOL,
     LARGEST,
     NULL,
     SHORT,
@@ -27,9 +29,10 @@ from deltamark.dataflow.types import (
     date_type,
     integer,
     pack_short,
+    value_of,
 )
 from deltamark.harness.check.change_csv import BLOCK_ROWS, ChangeCsv, Digest
-from deltamark.harness.check.decode import answer_columns, in_order, value_of
+from deltamark.harness.check.decode import answer_columns, in_order
 
 (PLAIN,) = re.findall(r"```python\n(import sys.*?)```", (ROOT / "docs" / "queries.md").read_text(), re.DOTALL)
 
@@ -43,6 +46,7 @@ SCHEMA = Schema(
         Field("word", code_type(WORDS).or_null()),
         Field("short", SHORT),
         Field("text", TEXT.or_null()),
+        Field("late", BOOL.or_null()),
     ),
     100,
 )
@@ -57,6 +61,7 @@ ROWS = st.lists(
         st.sampled_from([0, 1, 2, 3, NULL]),
         st.text(st.sampled_from('ab,"\n'), max_size=7).map(pack_short),
         TEXTS | st.none(),
+        st.sampled_from([0, 1, NULL]),
     ),
     min_size=1,
     max_size=20,
@@ -78,8 +83,14 @@ def in_python(changes):
     columns = [changes.columns[name].tolist() for name in SCHEMA.names]
     for time, diff, *row in zip(changes.time.tolist(), changes.diff.tolist(), *columns, strict=True):
         values = [value_of(field.type, value) for field, value in zip(SCHEMA.fields, row, strict=True)]
-        writer.writerow([time, diff, *(f"{each:f}" if hasattr(each, "scaleb") else each for each in values)])
+        writer.writerow([time, diff, *map(in_words, values)])
     return out.getvalue().encode()
+
+
+def in_words(value):
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:f}" if isinstance(value, Decimal) else value
 
 
 @given(ROWS)
@@ -89,7 +100,7 @@ def test_lines_equal_those_of_the_csv_module(rows):
 
 
 def test_blocks_of_rows_are_written_one_after_another():
-    row = (1, 2, 3, 4, 1, pack_short("x"), "text")
+    row = (1, 2, 3, 4, 1, pack_short("x"), "text", 1)
     changes = batch([row] * (BLOCK_ROWS + 3))
     assert b"".join(ChangeCsv(SCHEMA).blocks(changes)) == in_python(changes)
 
@@ -128,7 +139,7 @@ def test_a_digest_is_a_sum_over_batches(parts):
 def test_a_digest_is_not_linear_in_diff():
     digests = set()
     for diff in (1, 2, -1):
-        changes, digest = batch([(1, 2, 3, 4, 1, pack_short("x"), "text")]), Digest()
+        changes, digest = batch([(1, 2, 3, 4, 1, pack_short("x"), "text", 1)]), Digest()
         changes.diff[:] = diff
         ChangeCsv(SCHEMA).digest(changes, digest)
         digests.add(str(digest))

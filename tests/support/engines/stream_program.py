@@ -14,12 +14,12 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from deltamark.dataflow.arrow_values import numbers
+from deltamark.dataflow.arrow_values import arrow_array, numbers
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.sql.query import sql
 from deltamark.dataflow.sql.tables import sql_tables
-from deltamark.dataflow.types import NULL, Type, unpack_short
+from deltamark.dataflow.types import Type
 from deltamark.datagen.schema import RELATIONS
 from deltamark.harness.conformance.rows import declared
 from deltamark.harness.engines.external.messages import RelationColumns
@@ -98,7 +98,7 @@ class Engine:
         return {"file": "changes.arrow"}
 
     def table(self, changes):
-        columns = {field.name: stored(changes.columns[field.name], field.type) for field in self.schema.fields}
+        columns = {field.name: arrow_array(changes.columns[field.name], field.type) for field in self.schema.fields}
         return pa.table({"time": changes.time, "diff": changes.diff, **columns})
 
     def state(self, _):
@@ -126,24 +126,6 @@ def column_of(column: pa.ChunkedArray, type_: Type) -> np.ndarray:
         array = array.dictionary_decode()
     values = numbers(array, type_)
     return values if type_.kind in TEXT_KINDS else values.astype(np.int32 if type_.width == 4 else np.int64)
-
-
-def stored(values: np.ndarray, type_: Type) -> pa.Array:
-    """Return the values of an output column in the types of the protocol."""
-    if type_.kind == "text":
-        return pa.array(values, pa.string())
-    present = [None if value == NULL else value for value in values.tolist()]
-    match type_.kind:
-        case "short":
-            return pa.array([value if value is None else unpack_short(value) for value in present], pa.string())
-        case "code":
-            return pa.array([value if value is None else type_.words[value] for value in present], pa.string())
-        case "date":
-            return pa.array(present, pa.int32()).cast(pa.date32())
-        case "int" if type_.scale:
-            exact = [value if value is None else Decimal(value).scaleb(-type_.scale) for value in present]
-            return pa.array(exact, pa.decimal128(38, type_.scale))
-    return pa.array(present, pa.int64())
 
 
 def serve(engine: Engine, requests: TextIO, replies: TextIO) -> None:

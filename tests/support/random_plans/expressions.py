@@ -87,7 +87,8 @@ def condition_leaves(choices: Choices, schema: Schema, depth: int) -> list[Expr]
 def conditions_on_missing(field: Field) -> list[Expr]:
     it, day = col[field.name], EPOCH + dt.timedelta(days=NEW_YEAR)
     found = [it.is_null(), ~it.is_null()]
-    return [*found, it.coalesce(day) < day] if field.type.kind == "date" else found
+    known = {"date": [it.coalesce(day) < day], "bool": [it.coalesce(False), ~it.coalesce(True)]}
+    return [*found, *known.get(field.type.kind, [])]
 
 
 def conditions_on(field: Field) -> list[Expr]:
@@ -110,4 +111,6 @@ def conditions_on(field: Field) -> list[Expr]:
                 it.substring(2, 3) == " lo",
                 it == it,  # noqa: PLR0124
             ]
+        case "bool":
+            return [it, ~it, it == False, it.is_in([True])]  # noqa: E712
     return [it.is_in([0, 2]), it <= 1]

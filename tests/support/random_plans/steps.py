@@ -43,7 +43,8 @@ def select(choices: Choices, pool: list[Grown]) -> Grown:
     given = linear(choices, pool)
     names = choices.picks(given.rows.schema.names, most=3)
     (computed,) = unused(given.rows.schema.names, "x")
-    return Grown(given.rows.select(*names, **{computed: number(choices, given.rows.schema)}), given.signed)
+    term = choices.pick([number, number, condition])(choices, given.rows.schema)
+    return Grown(given.rows.select(*names, **{computed: term}), given.signed)
 
 
 def concat(choices: Choices, pool: list[Grown]) -> Grown:

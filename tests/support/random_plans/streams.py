@@ -17,7 +17,19 @@ from support.reference.rows import Row, Update
 from deltamark.dataflow.language.binder import EPOCH
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.plan.traversal import base_inputs
-from deltamark.dataflow.types import LARGEST, NULL, SHORT, TEXT, Schema, Type, code_type, date_type, integer, pack_short
+from deltamark.dataflow.types import (
+    BOOL,
+    LARGEST,
+    NULL,
+    SHORT,
+    TEXT,
+    Schema,
+    Type,
+    code_type,
+    date_type,
+    integer,
+    pack_short,
+)
 
 Streams = Mapping[str, Sequence[Update]]
 
@@ -37,6 +49,7 @@ TYPES = [
     code_type(WORDS),
     SHORT,
     TEXT,
+    BOOL,
 ]
 WIDE_TYPES = [
     integer(-LARGEST, LARGEST),

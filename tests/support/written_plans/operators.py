@@ -8,7 +8,7 @@ from support.written_plans.thresholds import above, below
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col, count, when
 from deltamark.dataflow.sql.query import sql
-from deltamark.dataflow.types import SHORT, TEXT, code_type, date_type, integer
+from deltamark.dataflow.types import BOOL, SHORT, TEXT, code_type, date_type, integer
 
 ROWS = 100_000
 
@@ -17,6 +17,9 @@ items = source("items", {"key": integer(0, 2), "value": integer(-2, 3), "word": 
 
 
 others = source("others", {"key": integer(0, 2), "amount": integer(-1, 2), "day": date_type(8034, 8038)}, ROWS)
+
+
+flags = source("flags", {"key": integer(0, 2), "late": BOOL, "paid": BOOL.or_null()}, ROWS)
 
 
 wide = source("wide", {"key": integer(0, 2), "name": SHORT}, ROWS)
@@ -52,6 +55,12 @@ OPERATORS = {
     "where-of-several": items.where((col.word == "bee") | ~(col.value * col.key < 2)),
     "where-on-words": items.where(col.word.like("_e%") | col.word.is_in(["cat"])),
     "where-on-dates": others.where(col.day.year() == 1992),
+    "where-on-conditions": flags.where(col.late & ~col.paid.coalesce(False)),
+    "select-conditions": items.select("key", dear=col.value > 0, same=(col.value > 0) == (col.key > 0)),
+    "group-by-conditions": flags.count(by=("late", "paid")),
+    "join-on-a-condition": items.select("value", late=col.value > 1).join(flags, on="late"),
+    "largest-condition": flags.largest("late", by="key"),
+    "top-by-missing-conditions": flags.top(3, ["-paid", "late"]),
     "where-on-text": notes.where(col.text.like("a%x%t%") | (col.other == "b")).select("key"),
     "where-on-text-of-what-is-filtered": notes.where(col.key > 0).where(col.text == col.other),
     "select-parts-of-text": notes.select(x=col.text.substring(2, 3), y=col.other.substring(1, 1)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from deltamark.dataflow.builder.interner import Interner
 from deltamark.dataflow.builder.stream import KeyPartition, Stream
@@ -159,11 +159,20 @@ def _unpack_by_division(stream: Stream, cell: int, digit: Digit, _keys: int) -> 
     return result
 
 
-def key_values(key: Key, number: int, names: Sequence[str], types: Sequence[Type]) -> dict[str, int]:
-    """Return the values of the key columns of one key, for error messages."""
+class NamedValue(NamedTuple):
+    """A stored value of a row, with the name and the type of its column, for error messages."""
+
+    name: str
+    type: Type
+    stored: int
+
+
+def key_values(key: Key, number: int, names: Sequence[str], types: Sequence[Type]) -> list[NamedValue]:
+    """Return the values of the key columns of one key."""
     if key.form == "single":
-        return {names[0]: number if key.partition is None else key.partition.key(number)}
-    if key.interner is not None:
-        stored = zip(names, key.interner.stored, strict=True)
-        return {name: vector_at(cell)[number] for name, cell in stored}
-    return {name: digit.of(number) for name, digit in zip(names, _digits(types), strict=True)}
+        values = [number if key.partition is None else key.partition.key(number)]
+    elif key.interner is not None:
+        values = [vector_at(cell)[number] for cell in key.interner.stored]
+    else:
+        values = [digit.of(number) for digit in _digits(types)]
+    return list(map(NamedValue, names, types, values))

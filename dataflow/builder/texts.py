@@ -79,6 +79,12 @@ def read_texts(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return np.array(texts, dtype=object)[places]
 
 
+def text_of(program: Program, number: int) -> str:
+    """Return the text that has a number in this process."""
+    pool = TextPool(text_store(program).block)
+    return ctypes.string_at(pool.starts[number], pool.lengths[number]).decode()
+
+
 class LongSubstring:
     """The state of a substring: it keeps no rows, and fails if its bytes do not fit into a number."""
 

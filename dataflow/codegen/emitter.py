@@ -21,7 +21,7 @@ from deltamark.dataflow.codegen.node_parts import Answer, NodePart, NodeParts
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.program import LateBlock
 from deltamark.dataflow.operators import linear
-from deltamark.dataflow.operators.arrangement import Arrangement, arrange
+from deltamark.dataflow.operators.arrangement import ArrangedKey, Arrangement, arrange
 from deltamark.dataflow.operators.collect import collect
 from deltamark.dataflow.operators.consolidate import consolidate
 from deltamark.dataflow.operators.exchange import deal, exchange
@@ -251,7 +251,7 @@ class _Emitter:
             keys = key_ids(program, number, rows, stream.size)
             conditions = self.shared.filters.get(at)
             terms = [*self.shared.stored[at], *([filter_bitmap(conditions)] if conditions else [])]
-            arrangement = arrange(stream, number.cell, keys, terms, rows.expected)
+            arrangement = arrange(stream, ArrangedKey(key.names, key.types, number), keys, terms, rows.expected)
             program.add_late(Opcode.SETTLE, LateBlock, block=arrangement.block)
             program.add_state(arrangement)
         self.compiled.node_parts.append(part)

@@ -12,18 +12,24 @@ from functools import partial
 import numpy as np
 
 from deltamark.dataflow.builder.key_ids import KeyIds
+from deltamark.dataflow.builder.keys import Key, NamedValue, key_values
+from deltamark.dataflow.builder.program import Program
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.builder.sweeps import TextStore
 from deltamark.dataflow.builder.terms import evaluate
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
+from deltamark.dataflow.kernels.arrangements.lists import id_of_row
 from deltamark.dataflow.kernels.core.blocks import vector_at
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, view
 from deltamark.dataflow.kernels.groups import garbage
+from deltamark.dataflow.kernels.hashing import hash_map
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.text.pool import TextPool
 from deltamark.dataflow.operators.errors import negative_multiplicity
 from deltamark.dataflow.operators.linear import filter_bits
+from deltamark.dataflow.plan.term_sql import sql
 from deltamark.dataflow.plan.terms import Term
+from deltamark.dataflow.types import Type
 from deltamark.errors import DeltamarkError
 
 MIN_KEYS_PER_ROW = 8
@@ -34,10 +40,21 @@ GROWING = ("next", "taken_by", "used", "unused", "weight", "scratch", "ids", "pl
 
 
 @dataclass(frozen=True)
-class Arrangement:
-    """The block of an arrangement, and for each term that it stores the cell and the bytes of a value."""
+class ArrangedKey:
+    """The columns by which rows are arranged, with their types, and the form of their numbers."""
 
+    names: tuple[str, ...]
+    types: tuple[Type, ...]
+    of: Key
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """The block of an arrangement, its key, and for each term that it stores the cell and the bytes of a value."""
+
+    program: Program
     block: int
+    key: ArrangedKey
     stored: Mapping[Term, tuple[int, int]]
 
     def rows(self) -> int:
@@ -70,16 +87,24 @@ class Arrangement:
     def problem(self) -> DeltamarkError:
         """Return the error that has made the kernel fail."""
         block = ArrangementBlock(self.block)
-        terms = [term for term in self.stored if term.op != "passes"]
-        row = {str(term): int(self.values(term, [block.negative_slot])[0]) for term in terms}
-        return negative_multiplicity(row, block.negative_time)
+        row = [*self._key_of(block.negative_slot)]
+        for term in self.stored:
+            if term.op != "passes" and not (term.op == "column" and term.value in self.key.names and row):
+                name = term.value if term.op == "column" else sql(term)
+                row.append(NamedValue(name, term.type, int(self.values(term, [block.negative_slot])[0])))
+        return negative_multiplicity(self.program, row, block.negative_time)
+
+    def _key_of(self, slot: int) -> list[NamedValue]:
+        """Return the key of a row; nothing if no list has the row, since it was just found to be negative."""
+        block = ArrangementBlock(self.block)
+        key_id = id_of_row(block, slot)
+        if key_id < 0:
+            return []
+        return key_values(self.key.of, int(hash_map.key_of(block.keys, key_id)), self.key.names, self.key.types)
 
 
-def arrange(stream: Stream, key: int, keys: KeyIds, terms: Sequence[Term], rows: float) -> Arrangement:
-    """Append the insertion of a stream into an arrangement that stores some terms.
-
-    key: the cell of the keys; rows: the expected rows.
-    """
+def arrange(stream: Stream, key: ArrangedKey, keys: KeyIds, terms: Sequence[Term], rows: float) -> Arrangement:
+    """Append the insertion of a stream into an arrangement that stores some terms. rows: the expected rows."""
     program, reserve = stream.program, stream.program.memory.reserve
     widths = {term: 8 if term.op == "passes" else term.type.stored_width for term in terms}
     terms = sorted(terms, key=lambda term: -widths[term])
@@ -88,7 +113,7 @@ def arrange(stream: Stream, key: int, keys: KeyIds, terms: Sequence[Term], rows:
     is_sparse = not keys.are_hashed and MIN_KEYS_PER_ROW * rows <= keys.capacity
     present = reserve(-(-keys.capacity // 64)) if is_sparse else 0
     block = program.add(
-        Opcode.INSERT, ArrangementBlock, size=stream.size, time=stream.time, diff=stream.diff, key=key,
+        Opcode.INSERT, ArrangementBlock, size=stream.size, time=stream.time, diff=stream.diff, key=key.of.cell,
         keys=keys.block, frontier=program.frontier, lists=reserve(keys.capacity), present=present,
         pending=reserve(keys.capacity), debts=reserve(keys.capacity),
         **{each: reserve(UNBOUNDED_WORDS) for each in GROWING}, columns=len(terms),
@@ -96,7 +121,7 @@ def arrange(stream: Stream, key: int, keys: KeyIds, terms: Sequence[Term], rows:
         stored=program.table([program.address(cell) for cell, _ in stored.values()]), visible_time=stream.time,
         visible_diff=stream.diff,
     )  # fmt: skip
-    arrangement = Arrangement(block, stored)
+    arrangement = Arrangement(program, block, key, stored)
     program.add_state(arrangement)
     for column, term in enumerate(terms):
         if term.type.kind == "text":

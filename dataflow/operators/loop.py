@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from deltamark.dataflow.builder.key_ids import KeyIds, key_ids
-from deltamark.dataflow.builder.keys import MAX_PACKED_KEYS, Key, key_columns, key_of, key_values
+from deltamark.dataflow.builder.keys import MAX_PACKED_KEYS, Key, NamedValue, key_columns, key_of, key_values
 from deltamark.dataflow.builder.program import Program
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, view
@@ -223,16 +223,19 @@ class LoopReduction:
                 actual = f"the same rows again after {reduce.error_value} iterations, time {reduce.now}"
                 return DeltamarkError("a loop does not converge", actual, remedy, time=reduce.now)
             case kernel.NEGATIVE_WEIGHT:
-                return negative_multiplicity(self._row(reduce), reduce.now)
+                return negative_multiplicity(self.program, self._row(reduce), reduce.now)
         return wide_weight()
 
-    def _row(self, reduce: LoopReduce) -> dict[str, int]:
+    def _row(self, reduce: LoopReduce) -> list[NamedValue]:
         """Return the row of negative weight."""
         number = int(key_of_id(reduce.trace.keys, reduce.error_key))
         row = key_values(self.key, number, self.closing.keys, self.types)
         if self.closing.of is not None:
             value = reduce.error_value
-            row[self.closing.of] = value if self.complement is None else self.complement - value
+            type_ = self.closing.below.schema[self.closing.of]
+            row.append(
+                NamedValue(self.closing.of, type_, value if self.complement is None else self.complement - value)
+            )
         return row
 
 

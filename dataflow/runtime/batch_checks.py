@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
 
 from deltamark.dataflow.batch import Batch, Column, Pointers, pointers_to
 from deltamark.dataflow.plan.nodes import Input
+from deltamark.dataflow.plan.term_sql import literal
 from deltamark.dataflow.types import LAST_TIME, NULL, Type, nullable_texts
 from deltamark.errors import DeltamarkError
 
@@ -141,9 +143,16 @@ def _bounded(where: str, type_: Type, values: np.ndarray) -> np.ndarray:
     if len(present):
         low, high = int(present.min()), int(present.max())
         if not type_.low <= low <= high <= type_.high:
-            actual = f"{where}: {low}..{high}, declared {type_.low}..{type_.high}"
+            found, declared = (_span(type_, *each) for each in ((low, high), (type_.low, type_.high)))
+            actual = f"{where}: {found}, declared {declared}"
             raise DeltamarkError("a value outside its bounds", actual, "declare wider bounds")
     return np.ascontiguousarray(values, dtype=f"i{type_.width}")
+
+
+def _span(type_: Type, low: int, high: int) -> str:
+    """Write the ends of a range. Only numbers and dates have values outside of their bounds."""
+    shown = partial(literal, type_) if type_.kind in ("int", "date") else str
+    return f"{shown(low)}..{shown(high)}"
 
 
 def _times(name: str, time: np.ndarray, last: int) -> np.ndarray:

@@ -86,6 +86,18 @@ def next_of(op: ArrangementBlock, slot: int) -> int:
     return ~link if link < 0 else link
 
 
+@kernel
+def id_of_row(op: ArrangementBlock, slot: int) -> int:
+    """Return the id of the key whose list has a row, or -1 if no list has it. All lists are searched."""
+    for key_id in range(id_limit(op.keys)):
+        link = op.lists[2 * key_id]
+        while link != 0:
+            if link - 1 == slot:
+                return key_id
+            link = next_of(op, link - 1)
+    return -1
+
+
 @inline
 def prefetch_row(op: ArrangementBlock, slot: int) -> None:
     """Prefetch a row, and its link."""

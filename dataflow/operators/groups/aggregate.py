@@ -8,6 +8,7 @@ from typing import Protocol
 
 from deltamark.dataflow.builder.key_ids import key_ids
 from deltamark.dataflow.builder.keys import Key, key_columns, key_of, key_values
+from deltamark.dataflow.builder.program import Program
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.builder.terms import evaluate
 from deltamark.dataflow.kernels.core.blocks import Operator
@@ -19,6 +20,7 @@ from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.operators.errors import described, negative_multiplicity, wide_weight
 from deltamark.dataflow.plan import nodes
 from deltamark.dataflow.plan.cardinality import row_count
+from deltamark.dataflow.plan.term_sql import literal
 from deltamark.dataflow.types import LARGEST, Type
 from deltamark.errors import DeltamarkError
 
@@ -33,10 +35,13 @@ class AppendOperator(Protocol):
 class Groups:
     """The state of an aggregate or a threshold, and the columns of its keys."""
 
+    program: Program
     block: AggregateBlock | ThresholdBlock
     names: tuple[str, ...]
     types: tuple[Type, ...]
     key: Key
+    sums: Sequence[Type] = ()
+    """The types of the sums."""
 
     def rows(self) -> int:
         """Count the groups that have rows."""
@@ -48,18 +53,19 @@ class Groups:
             return wide_weight()
         number = int(hash_map.key_of(self.block.keys, self.block.error_group))
         row, time = key_values(self.key, number, self.names, self.types), self.block.open_time
-        if isinstance(self.block, AggregateBlock) and (total := _sum_out_of_bounds(self.block)) is not None:
-            actual = described(row, time, unnamed="the only group")
+        if isinstance(self.block, AggregateBlock) and (found := _sum_out_of_bounds(self.block)) is not None:
+            actual, (index, total) = described(self.program, row, time, unnamed="the only group"), found
             if abs(total) > LARGEST:
                 cause, remedy = "a sum needs more than 64 bits", "narrow the bounds of what is summed"
                 return DeltamarkError(cause, actual, remedy, time=time)
             remedy = "retract only what was inserted before, and keep to the declared number of rows"
-            return DeltamarkError("a sum is out of bounds", f"{total} for {actual}", remedy, time=time)
-        return negative_multiplicity(row, time)
+            actual = f"{literal(self.sums[index], total)} for {actual}"
+            return DeltamarkError("a sum is out of bounds", actual, remedy, time=time)
+        return negative_multiplicity(self.program, row, time)
 
 
-def _sum_out_of_bounds(block: AggregateBlock) -> int | None:
-    """Return the sum that has made an aggregate fail; None if a negative number of rows has."""
+def _sum_out_of_bounds(block: AggregateBlock) -> tuple[int, int] | None:
+    """Return the number of the sum that has made an aggregate fail, and the sum; None if a count of rows has."""
     sums, values = block.sums, view(block.values.address, block.sums)
     group = Group(block.state[group_words(sums) * block.error_group :].address)
     numbers, bounds = view(group.numbers.address, 2 * sums + 2), view(block.bounds.address, 2 * sums)
@@ -69,7 +75,7 @@ def _sum_out_of_bounds(block: AggregateBlock) -> int | None:
         at = 2 * index + 2 if values[index] else 0
         total = (int(numbers[at + 1]) << 64) + (int(numbers[at]) & 2**64 - 1)
         if not bounds[2 * index] <= total <= bounds[2 * index + 1]:
-            return total
+            return index, total
     return None
 
 
@@ -94,7 +100,7 @@ def aggregate(stream: Stream, node: nodes.Aggregate, append: AppendOperator) -> 
         bounds=program.table([bound for type_ in bounds for bound in (type_.low, type_.high)]),
         slice_values=program.words(max(len(sums), 1)), slice_out=program.words(max(len(sums), 1)),
     )  # fmt: skip
-    program.add_state(Groups(AggregateBlock(block), tuple(names), types, key))
+    program.add_state(Groups(program, AggregateBlock(block), tuple(names), types, key, bounds))
     if key.interner is not None:
         key.interner.free_in_sweeps(program, state, words)
     return _with_keys(Stream(program, size, time, diff, columns.__getitem__, columns), out_key, key, names, types)
@@ -113,7 +119,7 @@ def threshold(stream: Stream, node: nodes.Threshold) -> Stream:
         saved=reserve(UNBOUNDED_WORDS), touched=reserve(UNBOUNDED_WORDS), out_size=size, out_time=time, out_diff=diff,
         out_key=out_key,
     )  # fmt: skip
-    program.add_state(Groups(ThresholdBlock(block), tuple(names), types, key))
+    program.add_state(Groups(program, ThresholdBlock(block), tuple(names), types, key))
     return _with_keys(Stream(program, size, time, diff, lambda _: 0), out_key, key, names, types)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from deltamark.dataflow.builder.key_ids import KeyIds
+from deltamark.dataflow.builder.keys import NamedValue
 from deltamark.dataflow.builder.program import Program
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.builder.sweeps import TextStore
@@ -28,7 +29,7 @@ from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.ordered.btree import MAX_DEPTH, BTree
 from deltamark.dataflow.kernels.text.pool import TextPool
 from deltamark.dataflow.operators.errors import negative_multiplicity, wide_weight, wrong_row
-from deltamark.dataflow.types import Schema
+from deltamark.dataflow.types import Schema, Type
 from deltamark.errors import DeltamarkError
 
 TABLE_ENTRIES = 1024
@@ -43,9 +44,13 @@ class StoredColumn:
     """A column of grouped rows, whose order may be reversed; one without a name is not part of the row."""
 
     name: str
+    type: Type
     cell: int
     minuend: int | None = None
-    is_text: bool = False
+
+    @property
+    def is_text(self) -> bool:
+        return self.type.kind == "text"
 
     def value(self, stored: int) -> int:
         """Return the value of a stored word."""
@@ -72,10 +77,11 @@ class RowInput:
             record_words=RowRecord.size_in_words + count, is_limits=int(is_limits),
         )  # fmt: skip
 
-    def row(self, table: RowTable, slot: int) -> dict[str, int]:
+    def row(self, table: RowTable, slot: int) -> list[NamedValue]:
         """Return the row of a slot."""
         values = RowRecord(table.records[table.record_words * slot :].address).values
-        return {column.name: column.value(values[at]) for at, column in enumerate(self.columns) if column.name}
+        row = (NamedValue(each.name, each.type, each.value(values[at])) for at, each in enumerate(self.columns))
+        return [each for each in row if each.name]
 
 
 @dataclass(frozen=True)
@@ -95,12 +101,13 @@ class GroupedState:
         if error == WIDE_WEIGHT:
             return wide_weight()
         table = self.block.limits if self.block.error_is_limit else self.block.rows
-        row = self.inputs[self.block.error_is_limit].row(table, self.block.error_slot)
+        rows = self.inputs[self.block.error_is_limit]
+        program, row = rows.stream.program, rows.row(table, self.block.error_slot)
         if error == NEGATIVE:
-            return negative_multiplicity(row, time)
+            return negative_multiplicity(program, row, time)
         if error == TWO_LIMITS:
-            return wrong_row("more than one limit", row, time, "give at most one row of limits a key")
-        return wrong_row("a denominator that is not positive", row, time, "divide by a number of rows")
+            return wrong_row("more than one limit", program, row, time, "give at most one row of limits a key")
+        return wrong_row("a denominator that is not positive", program, row, time, "divide by a number of rows")
 
 
 @dataclass(frozen=True)
@@ -136,7 +143,7 @@ def stored_columns(
     """Return columns of a stream as they are stored, some of them complemented."""
     minuends = {name: COMPLEMENTED if name in complemented else None for name in names}
     return [
-        StoredColumn(name, reverse_order(stream, stream.column(name), minuend), minuend, schema[name].kind == "text")
+        StoredColumn(name, schema[name], reverse_order(stream, stream.column(name), minuend), minuend)
         for name, minuend in minuends.items()
     ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from deltamark.dataflow.builder.key_ids import key_ids
 from deltamark.dataflow.builder.keys import key_of
@@ -26,6 +27,9 @@ from deltamark.dataflow.plan import nodes
 from deltamark.dataflow.plan.cardinality import row_count
 from deltamark.dataflow.plan.terms import number
 
+ONE = number(1)
+"""The divisor of limits that are no ratios."""
+
 
 def moving_threshold(stream: Stream, limits: Stream, node: nodes.MovingThreshold, names: Sequence[str]) -> Stream:
     """Append the operator, which keeps rows in order of key and value, and the limits. names: the required columns."""
@@ -34,9 +38,12 @@ def moving_threshold(stream: Stream, limits: Stream, node: nodes.MovingThreshold
     key = key_of(stream, node.row_keys, types)
     limit_key = key_of(limits, node.limit_keys, types, key.interner)
     keys = key_ids(stream.program, key, row_count(node), _total_size(stream, limits))
-    compared = StoredColumn("", reverse_order(stream, evaluate(stream, node.value), minuend), minuend)
-    dividend = StoredColumn(numerator, reverse_order(limits, limits.column(numerator), minuend), minuend)
-    divisor = StoredColumn(denominator, limits.column(denominator) if denominator else evaluate(limits, number(1)))
+    compared = StoredColumn("", node.value.type, reverse_order(stream, evaluate(stream, node.value), minuend), minuend)
+    (dividend,) = stored_columns(limits, [numerator], node.limits.schema)
+    dividend = replace(dividend, cell=reverse_order(limits, dividend.cell, minuend), minuend=minuend)
+    divisor = StoredColumn("", ONE.type, evaluate(limits, ONE))
+    if denominator:
+        (divisor,) = stored_columns(limits, [denominator], node.limits.schema)
     row_columns = stored_columns(stream, (*node.row_keys, *names), node.rows.schema)
     limit_columns = stored_columns(limits, node.limit_keys, node.limits.schema)
     inputs = (

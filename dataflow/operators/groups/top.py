@@ -22,6 +22,7 @@ from deltamark.dataflow.operators.groups.grouped_rows import (
 )
 from deltamark.dataflow.plan.cardinality import RowCount
 from deltamark.dataflow.plan.nodes import TopK
+from deltamark.dataflow.types import SHORT
 
 
 def top(stream: Stream, node: TopK) -> Stream:
@@ -45,7 +46,7 @@ def _with_prefixes(stream: Stream, columns: Sequence[StoredColumn]) -> tuple[lis
     for column in columns:
         if column.is_text:
             first = prefix(stream.program, stream.size, stream.column(column.name))
-            stored.append(StoredColumn("", reverse_order(stream, first, column.minuend), column.minuend))
+            stored.append(StoredColumn("", SHORT, reverse_order(stream, first, column.minuend), column.minuend))
             positions.append(len(stored))
         stored.append(column)
     return stored, positions

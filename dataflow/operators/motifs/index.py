@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from deltamark.dataflow.builder.key_ids import key_ids
-from deltamark.dataflow.builder.keys import MAX_PACKED_KEYS, Key, key_of, key_values
+from deltamark.dataflow.builder.keys import MAX_PACKED_KEYS, Key, NamedValue, key_of, key_values
 from deltamark.dataflow.builder.program import Program
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
@@ -43,6 +43,7 @@ class Indexed:
 class Index:
     """The block of an index, its columns, its keys as numbers, and the type of its values."""
 
+    program: Program
     block: int
     of: Indexed
     key: Key
@@ -61,7 +62,8 @@ class Index:
             return wide_weight()
         number = int(key_of_id(block.keys, block.error_key))
         row = key_values(self.key, number, self.of.keys, self.of.types)
-        return negative_multiplicity({**row, self.of.value: block.low + block.error_number}, block.error_time)
+        row.append(NamedValue(self.of.value, self.value, block.low + block.error_number))
+        return negative_multiplicity(self.program, row, block.error_time)
 
 
 def index_key(stream: Stream, names: Sequence[str], types: Sequence[Type]) -> Key:
@@ -90,7 +92,7 @@ def index(stream: Stream, of: Indexed, value: Type, rows: RowCount) -> Index:
         keys=keys.block, frontier=program.frontier, low=value.low,
         **{name: reserve(UNBOUNDED_WORDS) for name in SCRATCH},
     )  # fmt: skip
-    appended = Index(block, of, key, value)
+    appended = Index(program, block, of, key, value)
     program.add_state(appended)
     return appended
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import TYPE_CHECKING, Literal, NoReturn
 
 from deltamark.dataflow.language import schemas
@@ -23,6 +24,10 @@ from deltamark.dataflow.plan.weights import is_unique
 from deltamark.dataflow.types import Field, Schema, Type
 from deltamark.errors import DeltamarkError, unknown_attribute
 
+ROWS = 10**8
+"""The largest number of live rows of an input for which none is given. Not tuned: state grows with actual rows, and
+larger bounds make larger ranges of keys index arrays directly (see plan/direct_keys.py)."""
+
 Names = str | Iterable[str]
 """One column name, or several."""
 
@@ -30,7 +35,7 @@ JoinKeys = Names | Mapping[str, str]
 """The columns of a join that must be equal: names that both sides have, or {left: right}."""
 
 
-def source(name: str, columns: Mapping[str, Type], rows: int, key: Names = ()) -> Collection:
+def source(name: str, columns: Mapping[str, Type], rows: int = ROWS, key: Names = ()) -> Collection:
     """Declare an input: its name, its columns, and the largest number of rows that are live at once.
 
     `source("sales", {"shop": integer(0, 99), "price": integer(0, 10_000, scale=2)}, rows=1_000_000)`
@@ -40,9 +45,11 @@ def source(name: str, columns: Mapping[str, Type], rows: int, key: Names = ()) -
     return declared(name, [Field(each, type_) for each, type_ in columns.items()], rows, key)
 
 
-def declared(name: str, fields: Iterable[Field], rows: int, key: Names = ()) -> Collection:
+def declared(name: str, fields: Iterable[Field], rows: int = ROWS, key: Names = ()) -> Collection:
     """Declare an input as `source` does. fields: the columns."""
-    schema = Schema(tuple(fields), rows)
+    if not isinstance(rows, Integral) or rows < 0:
+        raise DeltamarkError("not a number of rows", f"{name}: {rows!r}", "give the largest number of live rows")
+    schema = Schema(tuple(fields), int(rows))
     for each in _names(key):
         schema[each]  # an unknown column is an error
     return Collection(nodes.Input(name, _names(key), schema=schema))

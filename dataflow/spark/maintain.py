@@ -28,7 +28,6 @@ from deltamark.dataflow.spark.planning.staged_plan import ROW, StageOutput
 from deltamark.dataflow.spark.task_properties import BATCH, task_property
 from deltamark.dataflow.sql.arrow_tables import arrow_batch, arrow_table
 from deltamark.dataflow.sql.query import sql
-from deltamark.dataflow.sql.tables import ROWS
 from deltamark.dataflow.types import Schema
 from deltamark.errors import DeltamarkError, unknown
 from deltamark.sources import ship
@@ -95,7 +94,7 @@ def _planned(text: str, inputs: Mapping[str, DataFrame], weight: str | None) -> 
     relations = {}
     for name, frame in inputs.items():
         fields = [each for each in to_arrow_schema(frame.schema) if each.name != weight]
-        relations[name] = arrow_table(name, pa.schema(fields), ROWS)
+        relations[name] = arrow_table(name, pa.schema(fields))
     return sql(text, relations)
 
 

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from deltamark.dataflow.arrow_values import numbers
 from deltamark.dataflow.batch import Batch, Column
-from deltamark.dataflow.language.collection import Collection, Names, declared
+from deltamark.dataflow.language.collection import ROWS, Collection, Names, declared
 from deltamark.dataflow.sql.tables import MAX_DIGITS, absent_type, sql_type, usual
 from deltamark.dataflow.types import EPOCH, LARGEST, NULL, Field, Schema, Type, integer
 from deltamark.errors import DeltamarkError, naming, unknown
@@ -39,25 +39,27 @@ INTEGER_NAMES = {
 
 
 def arrow_table(
-    name: str, schema: pa.Schema, rows: int, bounds: Mapping[str, Bounds] = MappingProxyType({}), key: Names = ()
-) -> Collection:
-    """Declare an input with the columns of an Arrow schema. rows: the largest number of live rows.
+    name: str, schema: pa.Schema | pa.Table | pa.RecordBatch, rows: int | None = None,
+    bounds: Mapping[str, Bounds] = MappingProxyType({}), key: Names = (),
+) -> Collection:  # fmt: skip
+    """Declare an input with the columns of an Arrow table, of a batch, or of their schema.
 
-    bounds: the smallest and the largest value of some columns; the others have the bounds of their types. key: columns
-    in whose values no two live rows agree.
+    rows: the largest number of live rows; by default, that of the table, or ROWS for a schema. A table that will grow
+    needs a larger number. bounds: the smallest and the largest value of some columns; the others have the bounds of
+    their types. key: columns in whose values no two live rows agree.
 
     >>> arrow_table("sales", pa.schema([pa.field("shop", pa.int32(), nullable=False)]), 1000, {"shop": (1, 99)})
     Collection of at most 1000 rows
       shop  integer(1, 99)
     """
+    if not isinstance(schema, pa.Schema):
+        schema, rows = schema.schema, schema.num_rows if rows is None else rows
     _refuse_repeated(name, schema.names)
     for column in bounds:
         if column not in schema.names:
             raise unknown(f"column of {name}", column, schema.names)
-    if not isinstance(rows, Integral) or rows < 0:
-        raise DeltamarkError("not a number of rows", f"{name}: {rows!r}", "give the largest number of live rows")
     fields = [_field(f"{name}.{each.name}", each, bounds.get(each.name)) for each in schema]
-    return declared(name, fields, rows, key)
+    return declared(name, fields, ROWS if rows is None else rows, key)
 
 
 def parquet_table(  # noqa: PLR0913 (as arrow_table, with the choice of columns)

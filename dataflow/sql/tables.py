@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from deltamark.dataflow.language.collection import Collection, declared
+from deltamark.dataflow.language.collection import ROWS, Collection, declared
 from deltamark.dataflow.sql.algebra.planner import quoted
 from deltamark.dataflow.sql.check_bounds import narrowed
 from deltamark.dataflow.types import BOOL, LARGEST, TEXT, Field, Type, date_type, integer
@@ -24,10 +24,6 @@ from deltamark.errors import DeltamarkError, unknown
 
 if TYPE_CHECKING:
     import duckdb
-
-ROWS = 10**8
-"""The largest number of live rows of a table for which none is given. Not tuned: state grows with actual rows, and
-larger bounds make larger ranges of keys index arrays directly (see plan/direct_keys.py)."""
 
 DATES = date_type(dt.date(1900, 1, 1), dt.date(2199, 12, 31))
 """The type of dates without bounds. Functions of dates become tables of all days between the bounds."""

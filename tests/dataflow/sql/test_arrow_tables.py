@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from deltamark.dataflow.language.collection import source
+from deltamark.dataflow.language.collection import ROWS, source
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.sql import arrow_tables, tables
 from deltamark.dataflow.sql.arrow_tables import arrow_batch, arrow_table, parquet_table
-from deltamark.dataflow.sql.tables import DATES
+from deltamark.dataflow.sql.tables import DATES, sql_tables
 from deltamark.dataflow.types import BOOL, EPOCH, LARGEST, NULL, SHORT, TEXT, code_type, date_type, decimal, integer
 from deltamark.errors import DeltamarkError
 
@@ -132,10 +132,28 @@ def test_wrong_bounds_are_errors_that_name_the_column_and_the_value(column, boun
     assert problem in str(error.value)
 
 
-@pytest.mark.parametrize("rows", ["x", -1, 1.5, None])
-def test_wrong_numbers_of_rows_are_errors_that_name_the_table(rows):
+DECLARED = {
+    "source": lambda rows: source("t", {"a": integer(0, 9)}, rows),
+    "sql_tables": lambda rows: sql_tables("CREATE TABLE t (a INTEGER)", rows),
+    "arrow_table": lambda rows: arrow_table("t", pa.schema([("a", pa.int64())]), rows),
+}
+
+
+@pytest.mark.parametrize("rows", ["x", -1, 1.5])
+@pytest.mark.parametrize("declare", DECLARED.values(), ids=DECLARED)
+def test_wrong_numbers_of_rows_are_errors_that_name_the_table(declare, rows):
     with pytest.raises(DeltamarkError, match=f"not a number of rows: t: {rows!r}; give the largest"):
-        arrow_table("t", pa.schema([("a", pa.int64())]), rows)
+        declare(rows)
+
+
+def test_a_table_has_as_many_rows_as_its_data_unless_a_number_is_given(tmp_path):
+    table = pa.table(VALUES)
+    pq.write_table(table, tmp_path / "t.parquet")
+    known = parquet_table("t", tmp_path / "t.parquet"), arrow_table("t", table), arrow_table("t", table.to_batches()[0])
+    assert [each.schema.rows for each in known] == [3, 3, 3]
+    assert arrow_table("t", table, 7).schema.rows == 7
+    unknown = source("t", {"a": integer(0, 9)}), *sql_tables("CREATE TABLE t (a INTEGER)").values()
+    assert {each.schema.rows for each in (*unknown, arrow_table("t", table.schema))} == {ROWS}
 
 
 def test_numbers_of_numpy_are_bounds():

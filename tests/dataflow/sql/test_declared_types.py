@@ -134,7 +134,7 @@ def test_a_query_that_duckdb_refuses_is_refused(name):
 @each_type
 def test_arrow_and_sql_declare_the_same_type(name):
     table = Table(name)
-    made = arrow_table("t", table.duckdb.table("t").to_arrow_table().schema, 9)
+    made = arrow_table("t", table.duckdb.table("t").to_arrow_table())
     assert sql_types(made) == sql_types(table.relations["t"])
 
 
@@ -143,7 +143,7 @@ def test_a_copied_column_keeps_its_declaration():
     copied = table.where(col.k.is_null()).select("s", "k", sum=col.s.coalesce(0) + 1).rename(x="k")
     assert sql_types(copied) == [("s", "SMALLINT"), ("x", "DECIMAL(4,0)"), ("sum", "")]
     assert sql_types(table.count(by="s").or_null()) == [("s", "SMALLINT"), ("count", "")]
-    others = source("others", {"k": integer(0, 9).or_null(), "s": integer(0, 9)}, 9)
+    others = source("others", {"k": integer(0, 9).or_null(), "s": integer(0, 9)})
     assert sql_types(table.concat(table.distinct())) == sql_types(table)
     assert sql_types(table.concat(others)) == [("k", ""), ("s", "")]
 

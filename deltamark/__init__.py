@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from deltamark.dataflow.motifs.static import StaticMotif
     from deltamark.dataflow.runtime.dataflow import Dataflow
     from deltamark.dataflow.runtime.read_holds import Hold
-    from deltamark.dataflow.sql.arrow_tables import arrow_batch, arrow_table, parquet_table
+    from deltamark.dataflow.sql.arrow_tables import arrow_batch, arrow_changes, arrow_table, parquet_table
     from deltamark.dataflow.sql.query import sql
     from deltamark.dataflow.sql.tables import sql_tables
     from deltamark.dataflow.types import (
@@ -64,6 +64,7 @@ __all__ = [
     "Type",
     "__version__",
     "arrow_batch",
+    "arrow_changes",
     "arrow_table",
     "code_type",
     "col",
@@ -87,7 +88,7 @@ _NAMES = {
     "motifs.static": ("StaticMotif",),
     "runtime.dataflow": ("Dataflow",),
     "runtime.read_holds": ("Hold",),
-    "sql.arrow_tables": ("arrow_batch", "arrow_table", "parquet_table"),
+    "sql.arrow_tables": ("arrow_batch", "arrow_changes", "arrow_table", "parquet_table"),
     "sql.query": ("sql",),
     "sql.tables": ("sql_tables",),
     "types": ("BOOL", "NULL", "SHORT", "TEXT", "Schema", "Type", "code_type", "date_type", "decimal", "integer"),

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from deltamark.dataflow.arrow_values import numbers
+from deltamark.dataflow.arrow_values import arrow_array, numbers
 from deltamark.dataflow.batch import Batch, Column
 from deltamark.dataflow.language.collection import ROWS, Collection, Names, declared
 from deltamark.dataflow.sql.tables import MAX_DIGITS, absent_type, sql_type, usual
@@ -30,6 +30,9 @@ Bounds = tuple[Bound, Bound]
 PathLike: TypeAlias = "str | Path"
 
 WEIGHT = integer(-LARGEST, LARGEST)
+
+TIME, DIFF = "time", "diff"
+"""The columns of a table of changes that are no columns of the rows."""
 
 INTEGER_NAMES = {
     pa.int8(): "TINYINT", pa.int16(): "SMALLINT", pa.int32(): "INTEGER", pa.int64(): "BIGINT", pa.uint8(): "UTINYINT",
@@ -113,6 +116,28 @@ def arrow_batch(data: pa.Table | pa.RecordBatch, schema: Schema, time: int | np.
     times = np.full(data.num_rows, time) if isinstance(time, int) else time
     names = [name for name in schema.names if name in data.schema.names]
     return Batch(times, diffs, {name: _column(name, schema[name], data[name]) for name in names})
+
+
+def arrow_changes(changes: Batch, schema: Schema) -> pa.Table:
+    """Convert changes to a table of Arrow, with the columns `time`, `diff` and those of the schema, as values.
+
+    Decimals, dates, words, conditions and NULL are values of Arrow's types, from which `arrow_batch` makes equal
+    changes. The two columns of an exact quotient stay two.
+
+    >>> arrow_changes(Batch([0], [1], {"price": [950]}), source("sales", {"price": integer(0, 9999, scale=2)}).schema)
+    pyarrow.Table
+    time: int64
+    diff: int64
+    price: decimal128(38, 2)
+    ----
+    time: [[0]]
+    diff: [[1]]
+    price: [[9.50]]
+    """
+    names = [TIME, DIFF, *schema.names]
+    _refuse_repeated("changes", names)
+    columns = [arrow_array(changes.columns[name], schema[name]) for name in schema.names]
+    return pa.table([pa.array(changes.time), pa.array(changes.diff), *columns], names=names)
 
 
 def _field(where: str, field: pa.Field, bounds: Bounds | None) -> Field:

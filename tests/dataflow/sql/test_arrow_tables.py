@@ -14,7 +14,7 @@ import pytest
 from deltamark.dataflow.language.collection import ROWS, source
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.sql import arrow_tables, tables
-from deltamark.dataflow.sql.arrow_tables import arrow_batch, arrow_table, parquet_table
+from deltamark.dataflow.sql.arrow_tables import arrow_batch, arrow_changes, arrow_table, parquet_table
 from deltamark.dataflow.sql.tables import DATES, sql_tables
 from deltamark.dataflow.types import BOOL, EPOCH, LARGEST, NULL, SHORT, TEXT, code_type, date_type, decimal, integer
 from deltamark.errors import DeltamarkError
@@ -154,6 +154,26 @@ def test_a_table_has_as_many_rows_as_its_data_unless_a_number_is_given(tmp_path)
     assert arrow_table("t", table, 7).schema.rows == 7
     unknown = source("t", {"a": integer(0, 9)}), *sql_tables("CREATE TABLE t (a INTEGER)").values()
     assert {each.schema.rows for each in (*unknown, arrow_table("t", table.schema))} == {ROWS}
+
+
+def test_a_table_of_changes_makes_equal_changes():
+    table = arrow_table("t", pa.table(VALUES))
+    types = {field.name: field.type for field in table.schema.fields}
+    words = source("t", {**types, "code": code_type(("a", "b")).or_null(), "short": SHORT.or_null()})
+    columns = {**VALUES, "code": pa.array(["b", None, "a"]), "short": pa.array([None, "", "xy"])}
+    batch = arrow_batch(pa.table(columns), words.schema, np.array([1, 1, 2]), diff=-3)
+    changes = arrow_changes(batch, words.schema)
+    for name, values in columns.items():
+        assert changes[name].to_pylist() == values.to_pylist()
+    again = arrow_batch(changes, words.schema, changes["time"].to_numpy(), diff="diff")
+    assert stored(again) == stored(batch)
+    assert (again.time.tolist(), again.diff.tolist()) == ([1, 1, 2], [-3, -3, -3])
+
+
+def test_a_table_of_changes_has_no_two_columns_with_the_same_name():
+    schema = source("t", {"time": integer(0, 9)}).schema
+    with pytest.raises(DeltamarkError, match=r"several columns with the same name: changes.time; rename all but one"):
+        arrow_changes(arrow_batch(pa.table({"time": [1]}), schema, 0), schema)
 
 
 def test_numbers_of_numpy_are_bounds():

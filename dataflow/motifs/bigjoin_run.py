@@ -98,7 +98,20 @@ class BigJoinRun:
             stamps=reserve(stamps // 2 + 1) if stamps <= MAX_STAMPS else 0, buffer=reserve(UNBOUNDED_WORDS),
             spare_buffer=reserve(UNBOUNDED_WORDS), result=reserve(UNBOUNDED_WORDS),
         )  # fmt: skip
-        self.block = BigJoin(self._table(words))
+        self._block: BigJoin | None = BigJoin(self._table(words))
+
+    @property
+    def block(self) -> BigJoin:
+        """The block of the run, which every use of its memory goes through."""
+        if self._block is None:
+            remedy = "finish the iteration before the next call, or open another motif"
+            raise DeltamarkError("the iteration was ended", "a later call has loaded rows, or begun a run", remedy)
+        return self._block
+
+    def close(self) -> None:
+        """End the run, and release its memory."""
+        self._block = None
+        self._memory.close()
 
     def keep(self, part: int, parts: int) -> None:
         """Restrict the run to the first atom's rows in one of `parts` ranges of keys."""

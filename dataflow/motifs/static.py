@@ -1,41 +1,21 @@
-"""Static motifs: find all matches of a motif in relations that do not change, by BiGJoin.
-
-The rows of the first atom are extended by one variable after another, in batches. The batch size bounds the memory
-beside the indexes, independently of the number of matches: see kernels.motifs.bigjoin. Each worker counts a share of
-the first atom's rows, over the same indexes.
-"""
+"""Static motifs: find all matches of a motif in relations that do not change, by BiGJoin."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.builder.growth import pack_index
-from deltamark.dataflow.codegen.compiler import compile_plans
-from deltamark.dataflow.kernels.core.blocks import Operator
-from deltamark.dataflow.kernels.core.memory import view
-from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.kernels.core.memory import Uncopied
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.motif import Atom, check_types, extended, ordered, steps, with_projections
-from deltamark.dataflow.motifs.bigjoin_run import BigJoinRun, ExtensionStep, RunStatistics
-from deltamark.dataflow.plan.nodes import Extend
-from deltamark.dataflow.runtime.process_pool import ProcessPool
-from deltamark.dataflow.runtime.worker import Worker
+from deltamark.dataflow.motifs.bigjoin_run import RunStatistics
+from deltamark.dataflow.motifs.motif_indexes import FactorizedRows, MotifIndexes
+from deltamark.dataflow.runtime.exclusive import Exclusive
 
 BATCH_PROPOSALS = 100_000
 """Default number of proposals of a round. Not measured."""
-
-LOAD_ROWS = 1 << 14
-"""Rows of a slice while relations are loaded, when all rows have one time. Not measured."""
-
-RANGES_PER_SHARE = 64
-"""Ranges of the first atom's keys in a share: many, because ranges differ in their number of matches. Not measured."""
-
-DELTA_QUERY_OPS = (Opcode.EXTEND, Opcode.CONSOLIDATE, Opcode.COLLECT)
-"""Operators of delta queries, which are dropped from the program: only the indexes that they use are kept."""
 
 
 def extensions(atoms: Sequence[Atom]) -> tuple[tuple[str, ...], list[Collection]]:
@@ -51,20 +31,7 @@ def extensions(atoms: Sequence[Atom]) -> tuple[tuple[str, ...], list[Collection]
     return ordered(simple), found
 
 
-@dataclass(frozen=True)
-class FactorizedRows:
-    """Matches as products: prefixes, and for each prefix the independent values of the remaining variables.
-
-    prefixes: the values of a prefix, and its multiplicity last; sizes: the number of values of each remaining variable,
-    per prefix; values: pairs of a value and its multiplicity, ordered by prefix, then by variable.
-    """
-
-    prefixes: np.ndarray
-    sizes: np.ndarray
-    values: np.ndarray
-
-
-class StaticMotif:
+class StaticMotif(Uncopied):
     """Counts or lists the matches of a motif in relations that are loaded once.
 
     It is no Dataflow: there are no times and no changes of an answer, matches are counted without being materialized,
@@ -82,24 +49,12 @@ class StaticMotif:
 
     def __init__(self, atoms: Sequence[Atom], smaller: Sequence[tuple[str, str]] = (), *, workers: int = 1) -> None:
         self.variables, found = extensions(atoms)
-        compiled = compile_plans({f"rule {number}": each.node for number, each in enumerate(found)})
-        self._program = compiled.program
-        self._program.ops = [each for each in self._program.ops if Operator(each.block).opcode not in DELTA_QUERY_OPS]
-        self._program.slice_rows = LOAD_ROWS
-        self._worker = Worker(compiled)
-        self._seed, *self._levels = [
-            ExtensionStep.of(each.node, compiled, smaller) for each in found if isinstance(each.node, Extend)
-        ]
-        self._last: BigJoinRun | None = None
-        self._workers, self._number = workers, 0
-        self._pool: ProcessPool[int | None] | None = None
-        self._board = 0
-        """The statistics of each worker: rounds, proposals, and the most prefixes of each step."""
+        self._indexes = Exclusive("motif", MotifIndexes(self.variables, found, smaller, workers))
 
     @property
     def inputs(self) -> dict[str, tuple[str, ...]]:
         """The relations that must be loaded, and the columns that are read of each."""
-        return self._worker.inputs
+        return self._indexes.use(lambda indexes: indexes.inputs)
 
     def load(self, batches: Mapping[str, Batch]) -> None:
         """Index all rows of the relations."""
@@ -107,122 +62,49 @@ class StaticMotif:
 
     def load_parts(self, parts: Iterable[Mapping[str, Batch]]) -> None:
         """Index all rows of the relations, part by part."""
-        self._close_pool()
-        for batches in parts:
-            self._worker.last = -1  # all parts have the same time
-            self._worker.push(batches)
-        for op in self._program.ops:
-            if Operator(op.block).opcode == Opcode.SETTLE_INDEX:
-                pack_index(self._program, op.block)
+        self._indexes.use(lambda indexes: indexes.load_parts(parts))
 
     def index_bytes(self) -> int:
         """Count the bytes of the indexes."""
-        return self._worker.state_bytes()
+        return self._indexes.use(lambda indexes: indexes.index_bytes())
 
     def index_rows(self) -> int:
         """Count the rows of the indexes."""
-        return self._worker.state_rows()
+        return self._indexes.use(lambda indexes: indexes.index_rows())
 
     @property
     def statistics(self) -> RunStatistics:
-        """The cost of the last run, of all workers."""
-        if self._pool is not None:
-            lines = view(self._board, self._workers * self._line_words).reshape(self._workers, -1)
-            rounds, proposals = lines[:, :2].sum(axis=0).tolist()
-            return RunStatistics(rounds, proposals, tuple(lines[:, 2:].max(axis=0).tolist()))
-        return self._last.statistics() if self._last else RunStatistics(0, 0, ())
+        """The cost of the last run since the load, of all workers."""
+        return self._indexes.use(lambda indexes: indexes.statistics)
 
     def held_bytes(self) -> int:
         """Count the bytes that the last run has used beside the indexes, of all workers."""
-        if self._pool is not None:
-            return sum(self._pool.run(None))
-        return self._last.held_bytes() if self._last else 0
+        return self._indexes.use(lambda indexes: indexes.held_bytes())
 
     def count(self, batch: int = BATCH_PROPOSALS) -> int:
         """Count the matches: the assignments of values to the variables, with their multiplicities."""
-        if self._workers == 1:
-            return self.count_share(0, 1, batch)
-        if self._pool is None:
-            self._open_pool()
-        assert self._pool is not None
-        return sum(self._pool.run(batch))
+        return self._indexes.use(lambda indexes: indexes.count(batch))
 
     def count_share(self, share: int, shares: int, batch: int = BATCH_PROPOSALS) -> int:
         """Count one of `shares` disjoint parts of the matches."""
-        run = self._run(batch, self._tail())
-        pieces = RANGES_PER_SHARE * shares if shares > 1 else 1
-        listed = 0
-        for piece in range(share, pieces, shares):
-            run.keep(piece, pieces)
-            listed += sum(int(rows[:, -1].sum()) for rows in run.parts())
-        return run.block.total + listed
-
-    def _open_pool(self) -> None:
-        """Fork the other workers, which inherit the indexes."""
-        memory = self._program.memory
-        self._board = memory.share(self._workers * self._line_words)
-        self._pool = ProcessPool(self._workers, self._program)
-        self._pool.start(self._become, self._command)
-
-    def _close_pool(self) -> None:
-        if self._pool is not None:
-            self._pool.close()
-            self._pool = None
-
-    def _become(self, worker: int) -> None:
-        self._number = worker
-
-    def _command(self, batch: int | None) -> int:
-        """Count this worker's share of the matches, or, without a batch size, the bytes that it has used."""
-        if batch is None:
-            return self._last.held_bytes() if self._last else 0
-        count = self.count_share(self._number, self._workers, batch)
-        assert self._last is not None
-        cost, words = self._last.statistics(), self._line_words
-        view(self._board + 8 * words * self._number, words)[:] = [cost.rounds, cost.proposals, *cost.most]
-        return count
-
-    @property
-    def _line_words(self) -> int:
-        """Words of a worker's line on the board."""
-        return 2 + len(self._levels)
+        return self._indexes.use(lambda indexes: indexes.count_share(share, shares, batch))
 
     def rows(self, batch: int = BATCH_PROPOSALS) -> Iterator[np.ndarray]:
-        """Yield the matches in parts: values in the order of `variables`, and the multiplicity last."""
-        run = self._run(batch, len(self._levels))
-        columns = (self._levels or [self._seed])[-1].after
-        order = [*(columns.index(each) for each in self.variables), len(columns)]
-        for rows in run.parts():
-            yield rows[:, order]
+        """Yield the matches in parts: values in the order of `variables`, and the multiplicity last.
+
+        A later call that counts, lists or loads ends the iteration.
+        """
+        return self._indexes.each(lambda indexes: indexes.rows(batch))
 
     @property
     def factors(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The variables of prefixes, and the remaining ones, whose values are lists."""
-        levels = self._levels[self._tail() :]
-        prefix = levels[0].columns if levels else (self._levels or [self._seed])[-1].after
-        return prefix, tuple(each.new for each in levels)
+        return self._indexes.use(lambda indexes: indexes.factors)
 
     def factorized(self, batch: int = BATCH_PROPOSALS) -> Iterator[FactorizedRows]:
-        """Yield the matches as products of independent values: see `factors`."""
-        run = self._run(batch, self._tail())
-        prefix, _ = self.factors
-        for rows, values in run.factorized():
-            yield FactorizedRows(rows[:, : len(prefix) + 1], rows[:, len(prefix) + 1 :], values)
+        """Yield the matches as products of independent values: see `factors`. It ends as the iteration of `rows`."""
+        return self._indexes.each(lambda indexes: indexes.factorized(batch))
 
     def close(self) -> None:
-        """End the other workers, and release all memory."""
-        self._close_pool()
-        self._last = None
-        self._program.memory.close()
-
-    def _run(self, batch: int, tail: int) -> BigJoinRun:
-        self._last = None  # frees its memory first
-        self._last = BigJoinRun(self._seed, self._levels, batch, tail)
-        return self._last
-
-    def _tail(self) -> int:
-        """Return the first step after which the variables depend neither on each other nor on conditions."""
-        for start, first in enumerate(self._levels):
-            if all(each.is_free(set(first.columns)) for each in self._levels[start:]):
-                return start
-        return len(self._levels)
+        """End the other workers, and release all memory. Then every other method raises an error."""
+        self._indexes.close()

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn, SupportsIndex
 
 import numpy as np
 
@@ -86,7 +87,15 @@ def _resident_pages(address: int, size: int) -> int:
     return int(np.count_nonzero(pages & 1))
 
 
-class Memory:
+class Uncopied:
+    """An object over native memory, which a copy would use and release a second time."""
+
+    def __reduce_ex__(self, protocol: SupportsIndex, /) -> NoReturn:
+        """Refuse `copy.copy`, `copy.deepcopy` and `pickle`."""
+        raise DeltamarkError("neither copied nor pickled", f"a {type(self).__name__}", "make another one instead")
+
+
+class Memory(Uncopied):
     """The reservations of a program. Each belongs to an owner; all are released when the memory is closed."""
 
     def __init__(self) -> None:

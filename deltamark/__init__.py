@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from deltamark.dataflow.language.motif import Atom, delta_query
     from deltamark.dataflow.motifs.static import StaticMotif
     from deltamark.dataflow.runtime.dataflow import Dataflow
-    from deltamark.dataflow.runtime.read_holds import Hold
+    from deltamark.dataflow.runtime.hold import Hold
     from deltamark.dataflow.sql.arrow_tables import arrow_batch, arrow_changes, arrow_table, parquet_table
     from deltamark.dataflow.sql.query import sql
     from deltamark.dataflow.sql.tables import sql_tables
@@ -87,7 +87,7 @@ _NAMES = {
     "language.motif": ("Atom", "delta_query"),
     "motifs.static": ("StaticMotif",),
     "runtime.dataflow": ("Dataflow",),
-    "runtime.read_holds": ("Hold",),
+    "runtime.hold": ("Hold",),
     "sql.arrow_tables": ("arrow_batch", "arrow_changes", "arrow_table", "parquet_table"),
     "sql.query": ("sql",),
     "sql.tables": ("sql_tables",),

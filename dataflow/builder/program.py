@@ -85,18 +85,19 @@ class Program:
         self.ops: list[Op] = []
         self.states: dict[int, OperatorState] = {}
         """The states of the operators that keep rows or can fail, by block."""
-        self.frontier, self.worker, self.spins = self.words(1), self.words(1), self.words(1)
-        """Cells: the end of the superstep, the number of this worker, and its loads for another worker's message."""
-        self.stop = self.memory.share(1)
-        """A cell that is not 0 once a worker has failed."""
+        with self.memory.or_closed():
+            self.frontier, self.worker, self.spins = self.words(1), self.words(1), self.words(1)
+            """Cells: the end of the superstep, the number of this worker, its loads for another worker's message."""
+            self.stop = self.memory.share(1)
+            """A cell that is not 0 once a worker has failed."""
+            self.one = self.cell(1)
+            self.fan_out = self.cell()
+            """The cell of the most rows that an operator has made of the slice: see kernels.program."""
+            self.zeros = self.cell(self.memory.reserve(UNBOUNDED_WORDS))
+            """The cell of a vector of zeros."""
         self.failed_step = -1
         """The step at which an operator of this worker has failed; -1 if none has."""
         self._running: Schedule | None = None
-        self.one = self.cell(1)
-        self.fan_out = self.cell()
-        """The cell of the most rows that an operator has made of the slice: see kernels.program."""
-        self.zeros = self.cell(self.memory.reserve(UNBOUNDED_WORDS))
-        """The cell of a vector of zeros."""
         self._worker_values: list[tuple[int, Sequence[int]]] = []
         self.slice_rows: int | None = None
         """The rows of a slice, if not the default."""

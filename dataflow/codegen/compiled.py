@@ -77,8 +77,8 @@ class Compiled:
         return found
 
     def retire(self, name: str) -> None:
-        """Remove an answer, and all parts that no other answer uses."""
-        del self.roots[name]
+        """Remove an answer, if its compilation came so far, and all parts that no other answer uses."""
+        self.roots.pop(name, None)
         self.drop_unused()
 
     def drop_unused(self) -> None:

@@ -38,7 +38,8 @@ class Added:
 def compile_plans(plans: Mapping[str, Node], workers: int = 1) -> Compiled:
     """Compile plans, by the names of their answers, to the program that each of some workers runs."""
     compiled = Compiled(Program(workers))
-    compile_into(compiled, plans)
+    with compiled.program.memory.or_closed():
+        compile_into(compiled, plans)
     return compiled
 
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol, TypeVar
 
 from deltamark.dataflow.operators.motifs.extend import ExtendCounts
 
-T = TypeVar("T")
+StateT = TypeVar("StateT")
+ReadT = TypeVar("ReadT")
 
 
 class HasStates(Protocol):
     """A dataflow, or a worker of one."""
 
-    def states(self, kind: type[T]) -> list[T]: ...
+    def states(self, kind: type[StateT], read: Callable[[StateT], ReadT], /) -> list[ReadT]: ...
 
 
 def proposals(dataflow: HasStates) -> int:
@@ -25,9 +27,9 @@ def proposals(dataflow: HasStates) -> int:
     1
     3
     """
-    return sum(each.proposals() for each in dataflow.states(ExtendCounts))
+    return sum(dataflow.states(ExtendCounts, ExtendCounts.proposals))
 
 
 def extended_rows(dataflow: HasStates) -> int:
     """Count the rows that were made by extending others."""
-    return sum(each.extended() for each in dataflow.states(ExtendCounts))
+    return sum(dataflow.states(ExtendCounts, ExtendCounts.extended))

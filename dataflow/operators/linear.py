@@ -59,17 +59,15 @@ class InputReader:
         return stream
 
     def _read(self, names: Sequence[str]) -> None:
-        """Read more columns."""
-        program = self._program
-        self.names += names
+        """Read more columns. The input changes once all memory is reserved, so an error before leaves it as it was."""
+        program, arrays = self._program, dict(self.arrays)
         for name in names:
             for array, width in _arrays(name, self.node.schema[name]):
-                self.arrays[array] = program.cell(), width
-        cells, widths = ([array[index] for array in self.arrays.values()] for index in (0, 1))
-        self.bases = program.words(max(len(self.arrays), 1))
-        words = InputBlock(self.block).as_words
-        words.columns, words.bases = len(self.arrays), self.bases
-        words.widths, words.cells = program.table(widths), program.table(cells)
+                arrays[array] = program.cell(), width
+        cells, widths = (program.table([array[index] for array in arrays.values()]) for index in (0, 1))
+        bases, words = program.words(max(len(arrays), 1)), InputBlock(self.block).as_words
+        words.columns, words.bases, words.widths, words.cells = len(arrays), bases, widths, cells
+        self.names, self.arrays, self.bases = [*self.names, *names], arrays, bases
 
 
 def _text(arrays: Mapping[str, tuple[int, int]], name: str) -> InputText:

@@ -7,17 +7,19 @@ then the logged updates (see `read_holds`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import ExitStack
+from dataclasses import dataclass
 
 from deltamark.dataflow.batch import Batch, concatenated
 from deltamark.dataflow.builder.program import wait_alone
 from deltamark.dataflow.codegen.compiled import SharedArrangement
 from deltamark.dataflow.codegen.compiler import Added
+from deltamark.dataflow.kernels.core.memory import Scratch
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.plan.traversal import subtracts
 from deltamark.dataflow.runtime.history import HistoryLoad
-from deltamark.dataflow.runtime.read_holds import FedBatches, ReadHolds
+from deltamark.dataflow.runtime.read_holds import FedBatches, HeldTime, ReadHolds
 from deltamark.dataflow.runtime.worker import Worker
 
 UNLIMITED_FUEL = 1 << 20
@@ -28,18 +30,19 @@ class Backfill:
     """The backfill of one plan.
 
     time: the logical time as of which history is loaded; inputs: iterators that bind the plan's inputs to one slice of
-    history after another; shared: arrangements of other plans that it reads.
+    history after another; shared: arrangements of other plans that it reads; scratch: its memory, until `close`.
     """
 
     def __init__(  # noqa: PLR0913
         self, name: str, collection: Collection, added: Added, *, worker: Worker, holds: ReadHolds, time: int,
-        inputs: Iterable[Iterator[None]], shared: Sequence[SharedArrangement],
+        inputs: Sequence[Generator[None]], shared: Sequence[SharedArrangement], scratch: Scratch,
     ) -> None:  # fmt: skip
         self.name, self.ops, self.shared = name, added.ops, shared
         self._answers: list[Batch] = []
         self._worker, self._holds, self._added, self._time = worker, holds, added, time
-        self._history = HistoryLoad(worker.compiled.program, added.ops, subtracts=subtracts(collection.node))
-        self._steps = self._all(inputs)
+        self._inputs, self._scratch = inputs, scratch
+        self._history = HistoryLoad(worker.compiled.program, added.ops, scratch, subtracts=subtracts(collection.node))
+        self._steps = self._all()
 
     @property
     def answer(self) -> Batch:
@@ -59,9 +62,15 @@ class Backfill:
             left -= 1 if self._time == before else fuel // 2
         return False
 
-    def _all(self, inputs: Iterable[Iterator[None]]) -> Iterator[None]:
+    def close(self) -> None:
+        """End the work wherever it is, and release the scratch."""
+        for each in (self._steps, *self._inputs):
+            each.close()
+        self._scratch.close()
+
+    def _all(self) -> Generator[None]:
         if self._time >= 0:
-            yield from self._history.steps(inputs, self._time)
+            yield from self._history.steps(self._inputs, self._time)
         self._answers.append(self._worker.pending_snapshot(self.name, self._time))
         while fed := next((each for each in self._holds.fed if each.last > self._time), None):
             self._replay(fed)
@@ -75,11 +84,22 @@ class Backfill:
         program = self._worker.compiled.program
         schedule = program.schedule(blocks, self.ops)
         with ExitStack() as stack:
+            stack.callback(program.memory.release, schedule.block)
             for log in logs:
                 stack.enter_context(log.replay(self._time, fed.last))
             for name, binding in bindings.items():
                 stack.enter_context(binding.replay(fed.pointers[name], self._added.read[name], self._time))
             program.run(schedule, -1, wait_alone)
-        program.memory.release(schedule.block)
         self._answers.append(self._worker.pending_changes(self.name))
         self._time = fed.last
+
+
+@dataclass
+class PendingPlan:
+    """A plan that is attached over several feeds: its backfill, the time that it holds, and its fuel for each feed."""
+
+    backfill: Backfill
+    held: HeldTime
+    fuel: int
+    is_complete: bool = False
+    """Whether the plan runs with the others, so that the next feed returns the answer of the backfill."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -100,7 +100,7 @@ class InputBinding:
             REGISTRY.take_back(self._lent)
             self._lent = []
 
-    def slices(self, batches: Iterable[Batch], names: Sequence[str], time: int, *, counted: bool) -> Iterator[None]:
+    def slices(self, batches: Iterable[Batch], names: Sequence[str], time: int, *, counted: bool) -> Generator[None]:
         """Bind columns of the input to one slice of batches after another, as if all rows had one time.
 
         counted: the rows are already counted as live.

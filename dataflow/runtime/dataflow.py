@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Generic, NoReturn, Self, TypeVar, overload
 
 from deltamark.dataflow.batch import Batch, EachBatch, Times
 from deltamark.dataflow.codegen.node_parts import ANSWER
 from deltamark.dataflow.explain import explain
+from deltamark.dataflow.kernels.core.memory import Uncopied
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.plan.passes.sharing import Choice
+from deltamark.dataflow.runtime.exclusive import Exclusive
+from deltamark.dataflow.runtime.hold import Hold
 from deltamark.dataflow.runtime.live_plans import LivePlans
-from deltamark.dataflow.runtime.profile import Profile
-from deltamark.dataflow.runtime.read_holds import Hold
 from deltamark.dataflow.runtime.worker_group import WorkerGroup
 from deltamark.dataflow.types import Schema
 from deltamark.errors import DeltamarkError
 
 ChangesT = TypeVar("ChangesT", Batch, dict[str, Batch])
 StateT = TypeVar("StateT")
+ReadT = TypeVar("ReadT")
 
 
-class Dataflow(Generic[ChangesT]):
+class Dataflow(Uncopied, Generic[ChangesT]):
     """Maintains one plan, or several plans by name, on one or several workers of this machine.
 
     `feed` returns the changes of the answer: a Batch for one plan, {name: Batch} for several. Several plans are
     maintained as one: equal parts are computed once, and joins of the same rows by the same key share an arrangement.
+
+    Once it is closed, every other method raises an error, as do those of its holds. Calls of several threads run one
+    after another.
 
     >>> with Dataflow(sales.aggregate(by="shop", revenue=col.price.sum())) as dataflow:
     ...     dataflow.feed({"sales": Batch([0, 0], [1, 1], {"shop": [7, 7], "price": [900, 250]})})
@@ -47,10 +52,11 @@ class Dataflow(Generic[ChangesT]):
     def __init__(self, plans: Collection | Mapping[str, Collection], *, workers: int = 1) -> None:
         self._only = isinstance(plans, Collection)
         named = {ANSWER: plans} if isinstance(plans, Collection) else _checked(plans)
-        self._live = LivePlans(named) if workers == 1 else None
-        self._runtime = self._live or WorkerGroup(named, workers)
-        self._workers, self._worker = workers, self._runtime.worker
-        self._profile: Profile | None = None
+        self._workers = workers
+        self._live = Exclusive("dataflow", LivePlans(named)) if workers == 1 else None
+        self._runtime: Exclusive[LivePlans] | Exclusive[WorkerGroup] = (
+            self._live if self._live is not None else Exclusive("dataflow", WorkerGroup(named, workers))
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -61,6 +67,8 @@ class Dataflow(Generic[ChangesT]):
         self.close()
 
     def __repr__(self) -> str:
+        if self._runtime.is_closed:
+            return "Dataflow, closed"
         plans = "1 plan" if self._only else f"{len(self.schemas)} plans: {', '.join(self.schemas) or 'none'}"
         workers = f"{self._workers} worker{'s' * (self._workers > 1)}"
         return f"Dataflow of {plans}; inputs: {', '.join(self.inputs) or 'none'}; {workers}"
@@ -72,7 +80,7 @@ class Dataflow(Generic[ChangesT]):
         >>> Dataflow(sales.count(by="shop")).inputs
         {'sales': ('shop',)}
         """
-        return self._runtime.inputs
+        return self._runtime.use(lambda runtime: runtime.inputs)
 
     @property
     def schema(self) -> Schema:
@@ -84,7 +92,7 @@ class Dataflow(Generic[ChangesT]):
     @property
     def schemas(self) -> Mapping[str, Schema]:
         """The columns of each answer, by the name of its plan."""
-        return self._runtime.schemas
+        return self._runtime.use(lambda runtime: dict(runtime.schemas))
 
     def feed(self, batches: Mapping[str, Batch]) -> ChangesT:
         """Apply changes of inputs; return the changes of the answer, ordered by time.
@@ -98,7 +106,7 @@ class Dataflow(Generic[ChangesT]):
          time  diff  shop  price
             0     1     7    400, 'dear': Batch of 0 changes}
         """
-        changes = self._runtime.feed(batches)
+        changes = self._runtime.use(lambda runtime: runtime.feed(batches))
         return changes[ANSWER] if self._only else changes  # type: ignore[return-value]  # as `__init__` declares
 
     def push(self, batches: Mapping[str, Batch]) -> int:
@@ -108,7 +116,7 @@ class Dataflow(Generic[ChangesT]):
         ...     dataflow.push({"sales": Batch([0], [1], {"shop": [7], "price": [900]})})
         1
         """
-        return self._runtime.push(batches)
+        return self._runtime.use(lambda runtime: runtime.push(batches))
 
     def feed_each(self, batches: Mapping[str, Batch], ends: Times) -> tuple[ChangesT, EachBatch]:
         """Apply one batch after another as `feed` does; return all changes, and the figures of each batch.
@@ -123,12 +131,12 @@ class Dataflow(Generic[ChangesT]):
         >>> each.changes
         array([1, 2])
         """
-        changes, each = self._in_batches("feed_each").feed_each(batches, ends)
+        changes, each = self._alone("feed_each").use(lambda live: live.feed_each(batches, ends))
         return (changes[ANSWER] if self._only else changes), each  # type: ignore[return-value]  # as for `feed`
 
     def push_each(self, batches: Mapping[str, Batch], ends: Times) -> EachBatch:
         """Apply one batch after another as `feed_each` does, without copying the changes."""
-        return self._in_batches("push_each").push_each(batches, ends)
+        return self._alone("push_each").use(lambda live: live.push_each(batches, ends))
 
     def attach(
         self: Dataflow[dict[str, Batch]], name: str, plan: Collection, *,
@@ -156,16 +164,16 @@ class Dataflow(Generic[ChangesT]):
         if self._only:
             raise DeltamarkError("a dataflow of one plan", name, "name the first plan too: Dataflow({'first': plan})")
         if fuel is None:
-            return live.attach(name, plan, history or {}, since)
+            held = None if since is None else since.held
+            return live.use(lambda live: live.attach(name, plan, history or {}, held))
         if since is not None:
             raise DeltamarkError("since= together with fuel=", name, "give one of them")
-        live.attach_incrementally(name, plan, history or {}, fuel)
-        return self._worker.changes(name, 0)
+        return live.use(lambda live: live.attach_incrementally(name, plan, history or {}, fuel))
 
     @property
     def pending(self) -> str | None:
         """The name of the plan that is being attached with `fuel`, until it is complete."""
-        return None if self._live is None else self._live.pending
+        return self._runtime.use(lambda runtime: runtime.pending)
 
     def retire(self: Dataflow[dict[str, Batch]], name: str) -> None:
         """Stop maintaining a plan, and free the state that no other plan uses.
@@ -175,31 +183,34 @@ class Dataflow(Generic[ChangesT]):
         ...     list(dataflow.schemas)
         ['all']
         """
-        self._alone("retire").retire(name)
+        self._alone("retire").use(lambda live: live.retire(name))
 
     def hold(self) -> Hold:
         """Hold the last time that was fed, so that plans can be attached as of that time: see Hold.
 
         Until the hold is released fed batches are kept, so their arrays must not change, and updates are not compacted.
         """
-        return self._alone("hold").hold()
+        live = self._alone("hold")
+        return Hold(live, live.use(lambda live: live.hold()))
 
     def state_rows(self) -> int:
         """Count the rows, groups, keys and texts that are kept between feeds, of all workers."""
-        return self._runtime.state_rows()
+        return self._runtime.use(lambda runtime: runtime.state_rows())
 
     def state_bytes(self) -> int:
         """Count the bytes of the memory that is kept between feeds."""
-        return self._alone("state_bytes").worker.state_bytes()
+        return self._alone("state_bytes").use(lambda live: live.worker.state_bytes())
 
-    def states(self, kind: type[StateT]) -> list[StateT]:
-        """Return the states of the operators of one type, for statistics of these operators."""
-        return self._alone("states").worker.states(kind)
+    def states(self, kind: type[StateT], read: Callable[[StateT], ReadT]) -> list[ReadT]:
+        """Return what a function reads from each operator's state of one type, for statistics of these operators.
+
+        A state is valid only during the call.
+        """
+        return self._alone("states").use(lambda live: live.worker.states(kind, read))
 
     def explain(self) -> str:
         """Describe the running program as a tree for each answer, with estimated rows, and the rows that are kept."""
-        measured = None if self._profile is None else self._profile.measurements()
-        return explain.explain(self._runtime.compiled, measured)
+        return self._runtime.use(lambda runtime: explain.explain(runtime.compiled, runtime.worker.measurements()))
 
     def profile(self) -> None:
         """Measure each operator from now on; `explain` then shows the changes that it has emitted, and its time.
@@ -207,27 +218,21 @@ class Dataflow(Generic[ChangesT]):
         Each operator runs over all rows of a feed before the next operator, so feeds of a few thousand rows are the
         fastest.
         """
-        self._profile = self._alone("profile").worker.profile()
+        self._alone("profile").use(lambda live: live.worker.profile())
 
     def sharing(self) -> list[tuple[str, list[str], int, int]]:
         """List the arrangements: for each its rows' origin, the plans that read it, its rows and its bytes."""
-        return explain.sharing(self._runtime.compiled)
+        return self._runtime.use(lambda runtime: explain.sharing(runtime.compiled))
 
     def choices(self) -> list[tuple[str, Choice]]:
         """List the decisions about arrangements of the same rows that differ in their filters."""
-        return explain.choices(self._runtime.compiled)
+        return self._runtime.use(lambda runtime: explain.choices(runtime.compiled))
 
     def close(self) -> None:
         """End the other workers, and release all memory. Closing again does nothing."""
         self._runtime.close()
 
-    def _in_batches(self, what: str) -> LivePlans:
-        live = self._alone(what)
-        if self._profile is not None:
-            raise DeltamarkError(f"{what} after profile", "each operator runs alone", "use feed or push")
-        return live
-
-    def _alone(self, what: str) -> LivePlans:
+    def _alone(self, what: str) -> Exclusive[LivePlans]:
         """Return the live plans of the only worker; raise an error if there are several workers."""
         if self._live is None:
             raise DeltamarkError(f"{what} needs one worker", f"workers={self._workers}", "open it with workers=1")

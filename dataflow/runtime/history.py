@@ -22,7 +22,7 @@ from deltamark.dataflow.codegen.compiled import SharedArrangement
 from deltamark.dataflow.kernels.arrangements import join_cursor as kernel
 from deltamark.dataflow.kernels.arrangements.join import JoinBlock
 from deltamark.dataflow.kernels.core.blocks import Array
-from deltamark.dataflow.kernels.core.memory import Memory, view
+from deltamark.dataflow.kernels.core.memory import Scratch, view
 from deltamark.dataflow.kernels.hashing.hash_map import id_limit
 from deltamark.dataflow.kernels.loops.iterate import IterateBlock
 from deltamark.dataflow.kernels.opcodes import Opcode
@@ -38,11 +38,11 @@ BATCH_ROWS = 1 << 14
 
 
 class HistoryLoad:
-    """Loads history into the new operators of a program."""
+    """Loads history into the new operators of a program. scratch: has the memory that is needed meanwhile."""
 
-    def __init__(self, program: Program, ops: Sequence[Op], *, subtracts: bool) -> None:
+    def __init__(self, program: Program, ops: Sequence[Op], scratch: Scratch, *, subtracts: bool) -> None:
         ending = ENDING if subtracts else ()
-        self._program = program
+        self._program, self._scratch = program, scratch
         self._loops = {each: _loop(ops, at) for at, each in enumerate(ops) if _code(each) == Opcode.ITERATE}
         looping = {each for loop in self._loops.values() for each in loop}
         self._sources = [each for each in ops if _code(each) in (Opcode.JOIN, Opcode.ITERATE, *ending)]
@@ -51,7 +51,7 @@ class HistoryLoad:
 
     def steps(self, inputs: Iterable[Iterator[None]], time: int) -> Iterator[None]:
         """Run the operators slice by slice. inputs: iterators that bind an input to one slice after another."""
-        everything = self._program.schedule([], self._others)
+        everything = self._schedule(self._others)
         frontier = time if self._subtracts else time + 1
         for each in self._sources:
             if _code(each) == Opcode.JOIN:
@@ -76,36 +76,36 @@ class HistoryLoad:
                 self._end(each, time)
                 yield
         self._run(everything, time + 1)
-        self._program.memory.release(everything.block)
+
+    def _schedule(self, ops: Sequence[Op]) -> Schedule:
+        schedule = self._program.schedule([], ops)
+        self._scratch.own(schedule.block)
+        return schedule
 
     def _end(self, op: Op, time: int) -> None:
         """Let one operator end the time, and the others read what it emits."""
         others = [each for each in self._others if each is not op]
         for ops, frontier in (([op], time + 1), (others, time)):
-            loop = self._program.schedule([], ops)
-            self._run(loop, frontier)
-            self._program.memory.release(loop.block)
+            self._run(self._schedule(ops), frontier)
 
     def _iterate(self, op: Op, time: int) -> None:
         """Run a loop over the rows that have entered it, with arrangements that have no new updates."""
         iterate = IterateBlock(op.block)
         joins, iterate.join_count = iterate.join_count, 0
-        loop = self._program.schedule([], self._loops[op])
-        self._run(loop, time + 1)
-        self._program.memory.release(loop.block)
+        self._run(self._schedule(self._loops[op]), time + 1)
         iterate.join_count = joins
 
     def _pairs(self, op: Op, time: int) -> Iterator[None]:
         """Let a join emit the pairs of the rows that both sides store."""
         join = JoinBlock(op.block)
         sides = sorted((join.left, join.right), key=lambda side: id_limit(side.rows.keys))
-        with kernel.cursor_over(self._program.memory, time, *map(kernel.read_by, sides)) as cursor:
-            done = False
-            while not done:
-                done = kernel.pairs(join, cursor, SLICE_ROWS)
-                if join.overflow:
-                    raise self._program.states[op.block].problem()
-                yield
+        cursor = kernel.cursor_over(self._scratch.reserve, time, *map(kernel.read_by, sides))
+        done = False
+        while not done:
+            done = kernel.pairs(join, cursor, SLICE_ROWS)
+            if join.overflow:
+                raise self._program.states[op.block].problem()
+            yield
 
     def _run(self, loop: Schedule, frontier: int) -> None:
         view(self._program.frontier, 1)[0] = frontier
@@ -143,20 +143,23 @@ def _single(key: ArrangementKey) -> set[str]:
     return set(key.names) if len(key.names) == 1 and not key.types[0].nullable else set()
 
 
-def rows_of(memory: Memory, kept: SharedArrangement, names: Sequence[str], time: int) -> Iterator[Batch]:
-    """Yield columns of an arrangement's rows as of a time, consolidated, in batches that may be empty."""
+def rows_of(scratch: Scratch, kept: SharedArrangement, names: Sequence[str], time: int) -> Iterator[Batch]:
+    """Yield columns of an arrangement's rows as of a time, consolidated, in batches that may be empty.
+
+    scratch: has the memory that is needed meanwhile.
+    """
     arrangement, single = kept.arrangement, _single(kept.key)
     terms = {term.value: term for term in arrangement.stored if term.op == "column"}
-    source, is_last = {"rows": arrangement.block}, False
-    with memory.borrowed(3 * BATCH_ROWS) as place, kernel.cursor_over(memory, time, source) as cursor:
-        slots, keys, weights = np.split(view(place, 3 * BATCH_ROWS), 3)
-        places = [Array(place + 8 * part * BATCH_ROWS) for part in range(3)]
-        while not is_last:
-            is_last = kernel.rows(cursor, BATCH_ROWS, *places)
-            found, rows = cursor.size, dict[str, Column]()
-            for name in names:
-                if name in single:
-                    rows[name] = keys[:found].copy()
-                else:
-                    rows[name] = arrangement.values(terms[name], slots[:found])
-            yield Batch(np.full(found, time), weights[:found].copy(), rows)
+    place, is_last = scratch.reserve(3 * BATCH_ROWS), False
+    cursor = kernel.cursor_over(scratch.reserve, time, {"rows": arrangement.block})
+    slots, keys, weights = np.split(view(place, 3 * BATCH_ROWS), 3)
+    places = [Array(place + 8 * part * BATCH_ROWS) for part in range(3)]
+    while not is_last:
+        is_last = kernel.rows(cursor, BATCH_ROWS, *places)
+        found, rows = cursor.size, dict[str, Column]()
+        for name in names:
+            if name in single:
+                rows[name] = keys[:found].copy()
+            else:
+                rows[name] = arrangement.values(terms[name], slots[:found])
+        yield Batch(np.full(found, time), weights[:found].copy(), rows)

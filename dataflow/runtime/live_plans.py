@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import closing
+from typing import TypeVar
 
 from deltamark.dataflow.batch import Batch, EachBatch, Pointers, Times, concatenated
 from deltamark.dataflow.builder.program import Op, wait_alone
 from deltamark.dataflow.codegen.compiled import Compiled, SharedArrangement
 from deltamark.dataflow.codegen.compiler import Added, compile_into, compile_plans
+from deltamark.dataflow.kernels.core.memory import Scratch
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.runtime.backfill import Backfill
+from deltamark.dataflow.runtime.backfill import Backfill, PendingPlan
 from deltamark.dataflow.runtime.batch_checks import accept_ends
 from deltamark.dataflow.runtime.history import arranged, rows_of
-from deltamark.dataflow.runtime.read_holds import FedBatches, Hold, ReadHolds
+from deltamark.dataflow.runtime.read_holds import FedBatches, HeldTime, ReadHolds
 from deltamark.dataflow.runtime.worker import Worker
 from deltamark.errors import DeltamarkError, unknown
+
+ResultT = TypeVar("ResultT")
 
 MIN_FUEL = 2
 """The least fuel, in pieces of work: a replayed batch costs half of the fuel, which must be at least one piece."""
@@ -35,8 +39,7 @@ class LivePlans:
         self.worker = Worker(compile_plans({name: each.node for name, each in plans.items()}))
         self.schemas = {name: each.schema for name, each in plans.items()}
         self._holds = ReadHolds(self.worker.compiled)
-        self._backfill: Backfill | None = None
-        self._fuel = 0
+        self._pending: PendingPlan | None = None
 
     @property
     def compiled(self) -> Compiled:
@@ -47,16 +50,14 @@ class LivePlans:
         return self.worker.inputs
 
     def feed(self, batches: Mapping[str, Batch]) -> dict[str, Batch]:
-        finished = None if self._backfill is None else self._advance_backfill()
         changes = {name: self.worker.changes(name, rows) for name, rows in self._run(batches, drop=False).items()}
-        if finished is not None:
+        if (finished := self._finished()) is not None:
             changes[finished.name] = concatenated([finished.answer, changes[finished.name]])
         return changes
 
     def push(self, batches: Mapping[str, Batch]) -> int:
-        finished = None if self._backfill is None else self._advance_backfill()
         changes = sum(self._run(batches, drop=True).values())
-        return changes if finished is None else changes + len(finished.answer.time)
+        return changes if (finished := self._finished()) is None else changes + len(finished.answer.time)
 
     def feed_each(self, batches: Mapping[str, Batch], ends: Times) -> tuple[dict[str, Batch], EachBatch]:
         counts, each = self._run_each(batches, ends, drop=False)
@@ -68,11 +69,16 @@ class LivePlans:
     def _run_each(self, batches: Mapping[str, Batch], ends: Times, *, drop: bool) -> tuple[dict[str, int], EachBatch]:
         started = time.perf_counter_ns()  # the checks of all batches count for the first
         self.worker.refuse_after_failure()
+        self.worker.refuse_after_profile()
         self._refuse_pending()
         times = accept_ends(ends, self.worker.last)
         return self.worker.run_each(self._checked(batches, int(times[-1])), times, started=started, drop=drop)
 
     def _run(self, batches: Mapping[str, Batch], *, drop: bool) -> dict[str, int]:
+        self.worker.refuse_after_failure()
+        pending = self._pending
+        if pending is not None and not pending.is_complete:
+            self._or_drop(pending.backfill.name, lambda: self._advance_backfill(pending))
         return self.worker.run(self._checked(batches), wait_alone, drop=drop)
 
     def _checked(self, batches: Mapping[str, Batch], end: int | None = None) -> dict[str, Pointers]:
@@ -81,114 +87,171 @@ class LivePlans:
             self._holds.fed.append(FedBatches(self.worker.last, pointers, self.worker.inputs))
         return pointers
 
-    def attach(self, name: str, plan: Collection, history: History, since: Hold | None) -> Batch:
+    def attach(self, name: str, plan: Collection, history: History, since: HeldTime | None) -> Batch:
         """Attach a plan at once; return its answer as of the last fed time, or as of a hold with its changes since."""
-        backfill = self._begin(name, plan, history, self.worker.last if since is None else since.time)
-        with self._or_retire(name):
+        if since is not None:
+            self._holds.refuse_inactive(since)
+        time = self.worker.last if since is None else since.time
+        self._refuse_to_begin(name, history, time)
+        return self._or_drop(name, lambda: self._attached(name, plan, history, time))
+
+    def _attached(self, name: str, plan: Collection, history: History, time: int) -> Batch:
+        with closing(self._begin(name, plan, history, time)) as backfill:
             while not backfill.work():
                 pass
         self.worker.refresh()
         return backfill.answer
 
-    def attach_incrementally(self, name: str, plan: Collection, history: History, fuel: int) -> None:
-        """Attach a plan over the next feeds, each of which does `fuel` pieces of the work first."""
+    def attach_incrementally(self, name: str, plan: Collection, history: History, fuel: int) -> Batch:
+        """Attach a plan over the next feeds, each of which does `fuel` pieces of the work first; return no changes."""
         if fuel < MIN_FUEL:
             raise DeltamarkError("too little fuel", fuel, f"give at least {MIN_FUEL}")
         if self.worker.last < 0:
-            self.attach(name, plan, history, None)
-            return
-        self._backfill = self._begin(name, plan, history, self.worker.last)
-        self._hold, self._fuel = self._holds.hold(self.worker.last, self._backfill.shared), fuel
+            return self.attach(name, plan, history, None)
+        self._refuse_to_begin(name, history, self.worker.last)
+        return self._or_drop(name, lambda: self._begun(name, plan, history, fuel))
+
+    def _begun(self, name: str, plan: Collection, history: History, fuel: int) -> Batch:
+        backfill = self._begin(name, plan, history, self.worker.last)
+        self._pending = PendingPlan(backfill, self._hold(backfill.shared), fuel)
         self._holds.is_pinned = True
-        self.compiled.lent = {each.part for each in self._backfill.shared}
+        self.compiled.lent = {each.part for each in backfill.shared}
+        return self.worker.changes(name, 0)
 
     @property
     def pending(self) -> str | None:
         """The name of the plan that is being attached over several feeds."""
-        return None if self._backfill is None else self._backfill.name
+        return None if self._pending is None else self._pending.backfill.name
 
-    def hold(self) -> Hold:
+    def hold(self) -> HeldTime:
         """Hold the last time that was fed."""
+        self.worker.refuse_after_failure()
         self._refuse_pending()
         if self.worker.last < 0:
             raise DeltamarkError("no time to hold", "nothing was fed", "feed something first")
-        return self._holds.hold(self.worker.last, self.compiled.arrangements)
+        return self._hold(self.compiled.arrangements)
+
+    def _hold(self, arrangements: Iterable[SharedArrangement]) -> HeldTime:
+        logs = self._holds.logs(arrangements, self.worker.last)
+        with self.worker.failing():
+            return self._holds.hold(self.worker.last, logs)
+
+    def advance(self, held: HeldTime, time: int) -> None:
+        """Hold a later time instead."""
+        self.worker.refuse_after_failure()
+        self._holds.refuse_inactive(held)
+        if time < held.time:
+            actual = f"{time}, held {held.time}"
+            raise DeltamarkError("a hold cannot move back", actual, "take another hold before feeding on")
+        if time > self.worker.last:
+            raise DeltamarkError("a time that was not fed yet", f"{time} after {self.worker.last}", "feed it first")
+        held.time = time
+        self._compact()
+
+    def release(self, held: HeldTime) -> None:
+        """End a hold. Ending it again does nothing."""
+        if held in self._holds.active:
+            self._holds.active.remove(held)
+            self._compact()
 
     def retire(self, name: str) -> None:
         """Remove a plan, and free the state that no other plan uses."""
         if name not in self.schemas:
             raise unknown("plan", name, self.schemas)
-        del self.schemas[name]
-        if self.pending == name:
-            self._finish_backfill()
-        self.compiled.retire(name)
-        self.worker.refresh(self._pending_ops())
+        self._drop(name)
 
     def state_rows(self) -> int:
         return self.worker.state_rows()
 
     def close(self) -> None:
+        if self._pending is not None:
+            self._pending.backfill.close()
         self.worker.close()
 
-    def _begin(self, name: str, plan: Collection, history: History, time: int) -> Backfill:
-        """Compile a plan, and prepare its backfill from a time on."""
+    def _refuse_to_begin(self, name: str, history: History, time: int) -> None:
+        self.worker.refuse_after_failure()
         self._refuse_pending()
         if name in self.schemas:
             raise DeltamarkError("a plan of this name is attached", name, "retire it first, or choose another name")
         if time < 0:
             _refuse_rows(history)
+
+    def _begin(self, name: str, plan: Collection, history: History, time: int) -> Backfill:
+        """Compile a plan, and prepare its backfill from a time on."""
         known, kept = set(self.worker.bindings), list(self.compiled.arrangements)
         added = compile_into(self.compiled, {name: plan.node})
         self.schemas[name] = plan.schema
-        with self._or_retire(name):
-            self.worker.refresh({name: added.ops})
-            self._refuse_unread(added, time)
-            inputs = self._inputs(added, history, kept) if time >= 0 else {}
-            shared = [*added.existing, *(each for each in inputs.values() if isinstance(each, SharedArrangement))]
-            if time < self.worker.last:
-                for each in shared:
-                    self._holds.log_of(each, time)
-            slices = []
-            for read, where in inputs.items():
-                columns = added.read[read]
-                rows = self._rows(where, columns, time)
-                slices.append(self.worker.bindings[read].slices(rows, columns, time, counted=read in known))
-            return Backfill(
-                name, plan, added, worker=self.worker, holds=self._holds, time=time, inputs=slices, shared=shared
-            )
+        self.worker.refresh({name: added.ops})
+        self._refuse_unread(added, time)
+        inputs = self._inputs(added, history, kept) if time >= 0 else {}
+        shared = [*added.existing, *(each for each in inputs.values() if isinstance(each, SharedArrangement))]
+        if time < self.worker.last:
+            for each in shared:
+                self._holds.log_of(each, time)
+        slices, scratch = [], Scratch(self.compiled.program.memory)
+        for read, where in inputs.items():
+            columns = added.read[read]
+            rows = self._rows(where, columns, time, scratch)
+            slices.append(self.worker.bindings[read].slices(rows, columns, time, counted=read in known))
+        return Backfill(
+            name, plan, added, worker=self.worker, holds=self._holds, time=time, inputs=slices, shared=shared,
+            scratch=scratch,
+        )  # fmt: skip
 
-    def _advance_backfill(self) -> Backfill | None:
-        """Continue the pending backfill; return it if that completes it."""
-        backfill = self._backfill
-        assert backfill is not None
-        with self._or_retire(backfill.name):
-            if not backfill.work(self._fuel):
-                return None
-        self._finish_backfill()
-        self.worker.refresh()
-        return backfill
+    def _advance_backfill(self, pending: PendingPlan) -> None:
+        """Continue the pending backfill; if that completes it, let the plan run with the others."""
+        if pending.backfill.work(pending.fuel):
+            self._end_backfill(pending)
+            self.worker.refresh()
+            pending.is_complete = True
 
-    def _finish_backfill(self) -> None:
-        self._backfill, self._holds.is_pinned = None, False
-        self._hold.release()
+    def _end_backfill(self, pending: PendingPlan) -> None:
+        pending.backfill.close()
+        self._holds.is_pinned = False
+        self.release(pending.held)
         self.compiled.lent = set()
         self.compiled.drop_unused()
 
+    def _finished(self) -> Backfill | None:
+        """Return the backfill that is complete, after a feed; its plan is pending no more."""
+        if self._pending is None or not self._pending.is_complete:
+            return None
+        finished, self._pending = self._pending.backfill, None
+        return finished
+
+    def _compact(self) -> None:
+        """Compact the updates that no hold needs, unless an earlier error has left them at different times."""
+        if not self.worker.has_failed:
+            with self.worker.failing():
+                self._holds.compact()
+
     def _pending_ops(self) -> dict[str, Sequence[Op]]:
-        return {} if self._backfill is None else {self._backfill.name: self._backfill.ops}
+        if self._pending is None or self._pending.is_complete:
+            return {}
+        return {self._pending.backfill.name: self._pending.backfill.ops}
 
     def _refuse_pending(self) -> None:
-        if self._backfill is not None:
+        if self._pending is not None:
             remedy = "feed until `pending` is None, or retire that plan"
-            raise DeltamarkError("another plan is being attached", self._backfill.name, remedy)
+            raise DeltamarkError("another plan is being attached", self._pending.backfill.name, remedy)
 
-    @contextmanager
-    def _or_retire(self, name: str) -> Iterator[None]:
+    def _or_drop(self, name: str, do: Callable[[], ResultT]) -> ResultT:
+        """Compile a plan or continue its backfill; drop the plan if an error, such as Ctrl-C, stops that."""
         try:
-            yield
+            return do()
         except BaseException:
-            self.retire(name)
+            self._drop(name)
             raise
+
+    def _drop(self, name: str) -> None:
+        """Remove a plan, which may be incomplete, and free the state that no other plan uses."""
+        with self.worker.failing():
+            self.schemas.pop(name, None)
+            if self._pending is not None and self._pending.backfill.name == name:
+                pending, self._pending = self._pending, None
+                self._end_backfill(pending)
+            self.compiled.retire(name)
+            self.worker.refresh(self._pending_ops())
 
     def _refuse_unread(self, added: Added, time: int) -> None:
         """Refuse a plan that needs an input or a column that no plan read in some feed after a held time."""
@@ -200,10 +263,10 @@ class LivePlans:
                     remedy = "keep a plan that reads them from the held time on, or attach without since="
                     raise DeltamarkError("changes that no plan read since then", actual, remedy)
 
-    def _rows(self, source: Rows, columns: Sequence[str], time: int) -> Iterable[Batch]:
+    def _rows(self, source: Rows, columns: Sequence[str], time: int, scratch: Scratch) -> Iterable[Batch]:
         """Return the rows of an input as batches."""
         if isinstance(source, SharedArrangement):
-            return rows_of(self.compiled.program.memory, source, columns, time)
+            return rows_of(scratch, source, columns, time)
         return source
 
     def _inputs(self, added: Added, history: History, kept: Sequence[SharedArrangement]) -> dict[str, Rows]:

@@ -75,12 +75,12 @@ class ProcessPool(Generic[MessageT]):
         self.workers = workers
         self._program = program
         self._command: Callable[[MessageT], int] = _no_command
-        self._board = program.memory.share(LINE * workers)
         self._worker = self._sent = self._checks = 0
         self._closed = False
         self._process = os.getpid()
         self._children: dict[int, ForkedWorker] = {}
         self._spins = spins(workers)
+        self._board = program.memory.share(LINE * workers)
 
     def start(self, prepare: Callable[[int], None], command: Callable[[MessageT], int]) -> None:
         """Fork the other workers. prepare: called first in each, with its number; command: runs a message."""
@@ -102,9 +102,12 @@ class ProcessPool(Generic[MessageT]):
             raise
 
     def check(self) -> None:
-        """Raise an error if the workers have ended."""
+        """Raise an error if the workers have ended, or if they belong to the process that has forked this one."""
         if self._closed:
             raise DeltamarkError("the workers have ended", "they were closed, or one has failed", "make a new dataflow")
+        if os.getpid() != self._process:
+            actual = f"opened by process {self._process}, used by {os.getpid()}"
+            raise DeltamarkError("the workers of another process", actual, "make a new dataflow in this process")
 
     def _run(self, message: MessageT) -> list[int]:
         content = pickle.dumps(message) if self._children else b""

@@ -8,7 +8,7 @@ updates up to its new time are compacted and forgotten.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,7 @@ from deltamark.dataflow.codegen.compiled import Compiled, SharedArrangement
 from deltamark.dataflow.kernels.arrangements import arrangement as kernel
 from deltamark.dataflow.kernels.arrangements import update_log as log_kernel
 from deltamark.dataflow.kernels.arrangements.settle import settle
-from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, view
+from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, Scratch, view
 from deltamark.dataflow.kernels.hashing.interner import InternerBlock
 from deltamark.dataflow.kernels.program import InputBlock
 from deltamark.dataflow.kernels.status import FAILED
@@ -30,14 +30,17 @@ OWN_WORDS = 32
 
 
 class UpdateLog:
-    """The updates of an arrangement that are not compacted yet, in the order of their arrival."""
+    """The updates of an arrangement that are not compacted yet, in the order of their arrival.
 
-    def __init__(self, program: Program, kept: SharedArrangement, since: int) -> None:
+    It changes nothing before `begin`. scratch: has its memory.
+    """
+
+    def __init__(self, program: Program, kept: SharedArrangement, since: int, scratch: Scratch) -> None:
         self.since = since
-        self._program, self._state = program, kept.arrangement
+        self._program, self._state, self._scratch = program, kept.arrangement, scratch
         with program.building(kept.part):
-            times, diffs, keys = self._logs = [program.memory.reserve(UNBOUNDED_WORDS) for _ in range(3)]
-            own = self._own = program.memory.reserve(OWN_WORDS)
+            times, diffs, keys = self._logs = [scratch.reserve(UNBOUNDED_WORDS) for _ in range(3)]
+            own = self._own = scratch.reserve(OWN_WORDS)
         size, time, diff, key, bases, widths, cells, self.input = (own + 8 * at for at in (0, 1, 2, 3, 4, 6, 8, 10))
         self._cells = [size, time, diff, key]
         """The slice from which the arrangement reads while it compacts the log or replays it."""
@@ -49,10 +52,13 @@ class UpdateLog:
         words = [0, times, diffs, keys, keys, 0, 8, 1, key, first, *block]
         view(own, len(words))[:] = words
         self._block = kernel.ArrangementBlock(kept.arrangement.block)
+
+    def begin(self) -> None:
+        """Let the arrangement log its updates from now on."""
         pointers = self._block.as_words
         pointers.visible_time = self.input + InputBlock.fields["times"].offset
         pointers.visible_diff = self.input + InputBlock.fields["diffs"].offset
-        pointers.log_time, pointers.log_diff, pointers.log_key = times, diffs, keys
+        pointers.log_time, pointers.log_diff, pointers.log_key = self._logs
 
     def compact(self, time: int) -> None:
         """Compact the updates up to a time."""
@@ -115,8 +121,14 @@ class UpdateLog:
         words = self._block.as_words
         words.visible_time, words.visible_diff = words.time, words.diff
         words.log_time = words.log_diff = words.log_key = 0
-        for address in (*self._logs, self._own):
-            self._program.memory.release(address)
+        self._scratch.close()
+
+
+@dataclass(eq=False)
+class HeldTime:
+    """A logical time that is held."""
+
+    time: int
 
 
 @dataclass(frozen=True)
@@ -134,7 +146,7 @@ class ReadHolds:
 
     def __init__(self, compiled: Compiled) -> None:
         self._compiled = compiled
-        self.active: list[Hold] = []
+        self.active: list[HeldTime] = []
         self._logs: dict[int, UpdateLog] = {}
         self._flags: list[InternerBlock] = []
         """The interners that must not reuse the ids of rows while a time is held."""
@@ -142,20 +154,37 @@ class ReadHolds:
         self.is_pinned = False
         """Whether a backfill is under way, during which no update may be compacted."""
 
-    def hold(self, time: int, arrangements: Iterable[SharedArrangement]) -> Hold:
-        """Hold the last time that was fed, in some arrangements."""
+    def logs(self, arrangements: Iterable[SharedArrangement], time: int) -> dict[int, UpdateLog]:
+        """Make the logs that some arrangements lack, by their blocks, for a hold of the last time that was fed."""
         self._drop_retired()
-        for each in arrangements:
-            if each.arrangement.block not in self._logs:
-                self._logs[each.arrangement.block] = UpdateLog(self._compiled.program, each, time)
+        lacking = {each.arrangement.block: each for each in arrangements if each.arrangement.block not in self._logs}
+        made, program = dict[int, UpdateLog](), self._compiled.program
+        with ExitStack() as unless_complete:
+            for block, each in lacking.items():
+                scratch = Scratch(program.memory)
+                unless_complete.callback(scratch.close)
+                made[block] = UpdateLog(program, each, time, scratch)
+            unless_complete.pop_all()
+        return made
+
+    def hold(self, time: int, logs: Mapping[int, UpdateLog]) -> HeldTime:
+        """Hold the last time that was fed. logs: those that were made for it."""
+        for log in logs.values():
+            log.begin()
+        self._logs |= logs
         self._compiled.program.sweeper.is_paused = True
         for interner in self._compiled.interners.values():
             block = InternerBlock(interner.block)
             if block.keeps_ids == 0:
                 block.keeps_ids = 1
                 self._flags.append(block)
-        self.active.append(Hold(self, time))
+        self.active.append(HeldTime(time))
         return self.active[-1]
+
+    def refuse_inactive(self, held: HeldTime) -> None:
+        """Refuse a time that is held no more, or by another program."""
+        if held not in self.active:
+            raise DeltamarkError("not a hold of this dataflow, or released", f"time {held.time}", "call hold() again")
 
     def log_of(self, kept: SharedArrangement, since: int) -> UpdateLog:
         """Return the log of an arrangement; refuse one that does not go back to a time."""
@@ -166,10 +195,8 @@ class ReadHolds:
             raise DeltamarkError("updates that were not kept", actual, remedy)
         return log
 
-    def release(self, hold: Hold | None = None) -> None:
-        """Remove a hold, if one is given; compact and forget everything that no other hold needs."""
-        if hold is not None:
-            self.active.remove(hold)
+    def compact(self) -> None:
+        """Compact and forget everything that no hold needs."""
         if self.is_pinned:
             return
         self._drop_retired()
@@ -190,32 +217,3 @@ class ReadHolds:
         """Forget the logs of retired arrangements."""
         kept = {each.arrangement.block for each in self._compiled.arrangements}
         self._logs = {block: log for block, log in self._logs.items() if block in kept}
-
-
-class Hold:
-    """A held logical time: plans can be attached as of this time, or of any later one.
-
-    >>> with Dataflow({"sales": sales.join(shops, on="shop")}) as dataflow:
-    ...     dataflow.push({"sales": batch})
-    ...     hold = dataflow.hold()
-    ...     hold.time
-    ...     hold.release()
-    0
-    0
-    """
-
-    def __init__(self, holds: ReadHolds, time: int) -> None:
-        self._holds = holds
-        self.time = time
-
-    def advance(self, time: int) -> None:
-        """Hold a later time instead."""
-        if time < self.time:
-            actual = f"{time}, held {self.time}"
-            raise DeltamarkError("a hold cannot move back", actual, "take another hold before feeding on")
-        self.time = time
-        self._holds.release()
-
-    def release(self) -> None:
-        """End the hold."""
-        self._holds.release(self)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from types import MappingProxyType
 from typing import TypeVar
@@ -13,6 +14,7 @@ from deltamark.dataflow.batch import BYTES, Batch, EachBatch, Pointers
 from deltamark.dataflow.builder.program import Op, OperatorState, wait_alone
 from deltamark.dataflow.builder.texts import read_texts
 from deltamark.dataflow.codegen.compiled import Compiled
+from deltamark.dataflow.explain.tree import Measurements
 from deltamark.dataflow.kernels.batches import BatchesBlock
 from deltamark.dataflow.kernels.core.guard import lent
 from deltamark.dataflow.kernels.core.memory import view
@@ -26,6 +28,7 @@ MIN_VIEW_ROWS = 1 << 10
 """Rows of the smallest cached view of collected changes, so that small feeds share one view. Not measured."""
 
 StateT = TypeVar("StateT")
+ReadT = TypeVar("ReadT")
 
 UNBOUNDED_ROWS = 1 << 40
 """Rows of a slice that no feed exceeds."""
@@ -46,12 +49,15 @@ class Worker:
         self._program = compiled.program
         self.bindings: dict[str, InputBinding] = {}
         self._views: dict[tuple[str, int], list[np.ndarray]] = {}
-        self._failure: BaseException | None = None
-        """The error that stopped a feed halfway; from then on all states lie between two times."""
+        self._failure = ""
+        """The error that stopped a call halfway; from then on all states lie between two times."""
         self.last = -1
         """The last time that was fed. The first feed completes time 0 even if it has no rows."""
-        self._schedule, self._run_schedule = compiled.schedule(), self._program.run
-        self.refresh()
+        self._run_schedule = self._program.run
+        self._profile: Profile | None = None
+        with self._program.memory.or_closed():
+            self._schedule = compiled.schedule()
+            self.refresh()
 
     def refresh(self, pending: Mapping[str, Sequence[Op]] = MappingProxyType({})) -> None:
         """Include the operators that were compiled since, except those of pending plans."""
@@ -62,8 +68,8 @@ class Worker:
         self._roots = {name: CollectBlock(root.block).as_words for name, root in compiled.roots.items()}
         self._running = {name: root for name, root in self._roots.items() if name not in pending}
         self._views = {}
-        self._program.memory.release(self._schedule.block)
-        self._schedule = compiled.schedule(without)
+        before, self._schedule = self._schedule, compiled.schedule(without)
+        self._program.memory.release(before.block)
 
     @property
     def inputs(self) -> dict[str, tuple[str, ...]]:
@@ -102,9 +108,26 @@ class Worker:
         return pointers
 
     def refuse_after_failure(self) -> None:
-        if self._failure is not None:
-            actual = f"{type(self._failure).__name__}: {self._failure}"
-            raise DeltamarkError("an earlier feed was stopped halfway", actual, "close this dataflow, and begin anew")
+        if self.has_failed:
+            remedy = "close this dataflow, and begin anew"
+            raise DeltamarkError("an earlier call was stopped halfway", self._failure, remedy)
+
+    @property
+    def has_failed(self) -> bool:
+        return bool(self._failure)
+
+    @contextmanager
+    def failing(self) -> Iterator[None]:
+        """Let an error fail this worker for good: operators may be left at different times, or freed in part."""
+        try:
+            yield
+        except BaseException as error:
+            self._fail(error)
+            raise
+
+    def _fail(self, error: BaseException) -> None:
+        # the error itself has frames that would keep this worker and the fed batches alive
+        self._failure = self._failure or f"{type(error).__name__}: {error}"
 
     def run(self, pointers: Mapping[str, Pointers], wait: Callable[[], None], *, drop: bool) -> dict[str, int]:
         """Run the program over checked batches; return the number of changes of each answer.
@@ -150,7 +173,7 @@ class Worker:
         try:
             run()
         except BaseException as error:
-            self._failure = error
+            self._fail(error)
             raise
         finally:
             for name in pointers:
@@ -210,16 +233,23 @@ class Worker:
         self._program.slice_rows = UNBOUNDED_ROWS
         self.refresh()
 
-    def profile(self) -> Profile:
+    def profile(self) -> None:
         """Run and measure one operator after another from now on."""
-        profile = Profile(self.compiled)
-        self._run_schedule = profile.run
+        self._profile = Profile(self.compiled)
+        self._run_schedule = self._profile.run
         self.take_whole_feeds()
-        return profile
 
-    def states(self, kind: type[StateT]) -> list[StateT]:
-        """Return the states of one type, one that operators share once."""
-        return [each for each in self._states() if isinstance(each, kind)]
+    def refuse_after_profile(self) -> None:
+        if self._profile is not None:
+            raise DeltamarkError("feed_each or push_each after profile", "each operator runs alone", "use feed or push")
+
+    def measurements(self) -> Measurements | None:
+        """Return the measurements since `profile`, or None without one."""
+        return None if self._profile is None else self._profile.measurements()
+
+    def states(self, kind: type[StateT], read: Callable[[StateT], ReadT]) -> list[ReadT]:
+        """Return what a function reads from each state of one type; from one that operators share once."""
+        return [read(each) for each in self._states() if isinstance(each, kind)]
 
     def _states(self) -> Iterable[OperatorState]:
         """Return the states of the program; operators may share one."""
@@ -228,7 +258,8 @@ class Worker:
     def state_rows(self) -> int:
         """Count the rows, groups, keys and texts that are kept between feeds."""
         sweeper = self._program.sweeper
-        sweeper.sweep()
+        if not self.has_failed:  # a sweep reads all states, which an error may have left incomplete
+            sweeper.sweep()
         return sum(state.rows() for state in self._states()) + (sweeper.texts.used() if sweeper.texts else 0)
 
     def state_bytes(self) -> int:

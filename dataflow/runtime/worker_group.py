@@ -56,16 +56,17 @@ class WorkerGroup:
         self.schemas = {name: each.schema for name, each in plans.items()}
         self.worker = Worker(compile_plans({name: each.node for name, each in plans.items()}, workers))
         self._program = self.compiled.program
-        self._source = open_source and open_source(self.inputs)
         self._taken: dict[str, Pointers] = {}
         self._batches: Mapping[str, Batch] = {}
-        self._arena = self._program.memory.share(UNBOUNDED_WORDS)
-        self._counts = self._program.memory.share(workers * len(plans))
-        """The number of changes of each answer that each worker has collected."""
-        view(self._program.spins, 1)[0] = spins(workers)
         self._number = 0
-        self._pool: ProcessPool[tuple[str, Any]] = ProcessPool(workers, self._program)
-        self._pool.start(self._become, self._command)
+        with self._program.memory.or_closed():
+            self._source = open_source and open_source(self.inputs)
+            self._arena = self._program.memory.share(UNBOUNDED_WORDS)
+            self._counts = self._program.memory.share(workers * len(plans))
+            """The number of changes of each answer that each worker has collected."""
+            view(self._program.spins, 1)[0] = spins(workers)
+            self._pool: ProcessPool[tuple[str, Any]] = ProcessPool(workers, self._program)
+            self._pool.start(self._become, self._command)
 
     @property
     def compiled(self) -> Compiled:
@@ -74,6 +75,10 @@ class WorkerGroup:
     @property
     def inputs(self) -> dict[str, tuple[str, ...]]:
         return self.worker.inputs
+
+    @property
+    def pending(self) -> None:
+        """No plan: plans are attached on one worker."""
 
     def feed(self, batches: Mapping[str, Batch]) -> dict[str, Batch]:
         self._run(batches, "feed")
@@ -105,7 +110,7 @@ class WorkerGroup:
 
     def close(self) -> None:
         self._pool.close()
-        self._program.memory.close()
+        self.worker.close()
 
     def _run(self, batches: Mapping[str, Batch], command: str) -> list[int]:
         self._pool.check()

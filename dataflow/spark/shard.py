@@ -9,6 +9,7 @@ import pyarrow as pa
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.codegen.compiler import compile_plans
 from deltamark.dataflow.plan.nodes import INDEX_READERS, walk
+from deltamark.dataflow.runtime.exclusive import Exclusive
 from deltamark.dataflow.runtime.worker import Worker
 from deltamark.dataflow.spark.ingest.wire import messages_for, unpack
 from deltamark.dataflow.spark.messages import Message, StageSpec
@@ -23,18 +24,19 @@ class Shard:
         self._number, self._shards = number, stage.shards
         outputs = stage.plan.stages[stage.number]
         self._outputs = [each for each in outputs if number == 0 or not each.first_shard_only]
-        self._worker = Worker(compile_plans({each.edge.name: each.node for each in self._outputs}))
+        worker = Worker(compile_plans({each.edge.name: each.node for each in self._outputs}))
         if any(isinstance(node, INDEX_READERS) for each in self._outputs for node in walk(each.node)):
-            self._worker.take_whole_feeds()  # the copies of an index must change in one order, whatever the slices
+            worker.take_whole_feeds()  # the copies of an index must change in one order, whatever the slices
+        self._worker = Exclusive("shard", worker)
         arriving = stage.plan.arriving(stage.number)
-        self.edges: Mapping[str, Edge] = {name: arriving[name] for name in arriving if name in self._worker.inputs}
+        self.edges: Mapping[str, Edge] = {name: arriving[name] for name in arriving if name in worker.inputs}
         self._time = -1
 
     def feed(self, contents: Mapping[str, Sequence[bytes]]) -> tuple[dict[str, Batch], NetChanges]:
         """Apply a batch, given as the messages of each edge; return the changes of each output, and the net changes."""
         unpacked = {name: unpack(edge.fields, contents.get(name, ())) for name, edge in self.edges.items()}
         batches = {name: batch for name, batch in unpacked.items() if batch is not None}
-        changes = self._worker.feed(batches)
+        changes = self._worker.use(lambda worker: worker.feed(batches))
         self._time = max([self._time, *(int(batch.time[-1]) for batch in batches.values())])
         return {name: each for name, each in changes.items() if len(each.time)}, net_changes(self.edges, batches)
 
@@ -44,7 +46,7 @@ class Shard:
         They are applied at one time, which is no later than the last of these batches: each had a time of its own.
         """
         self._time += 1
-        self._worker.push(replay(self.edges, net, self._time))
+        self._worker.use(lambda worker: worker.push(replay(self.edges, net, self._time)))
 
     def messages(self, changes: Mapping[str, Batch]) -> Iterator[Message]:
         """Address the changes of the outputs to the shards of later stages, except for those of the answer."""

@@ -38,7 +38,7 @@ class BegunWorker(Worker):
     """A worker that counts rows with their weights: two equal rows may be one row of weight 2 or two of weight 1."""
 
     def state_rows(self) -> int:
-        blocks = (ArrangementBlock(each.block) for each in self.states(Arrangement))
+        blocks = self.states(Arrangement, _rows)
         return super().state_rows() + sum(abs(weight) - 1 for rows in blocks for weight in _weights(rows))
 
 
@@ -50,16 +50,15 @@ class WithLongLists(BegunWorker):
         self._more_passed = cycle(range(5))
 
     def run(self, pointers: Mapping[str, Pointers], wait: Callable[[], None], *, drop: bool) -> dict[str, int]:
-        for each in self.states(Arrangement):
-            ArrangementBlock(each.block).passed = MIN_PASSED + next(self._more_passed)
+        for rows in self.states(Arrangement, _rows):
+            rows.passed = MIN_PASSED + next(self._more_passed)
         return super().run(pointers, wait, drop=drop)
 
 
 class WithDebts(BegunWorker):
     def __init__(self, compiled: Compiled) -> None:
         super().__init__(compiled)
-        for each in self.states(Arrangement):
-            begin_debts(each)
+        self.states(Arrangement, begin_debts)
 
 
 WORKERS: dict[Begin, type[Worker]] = {"": BegunWorker, "long lists": WithLongLists, "debts": WithDebts}
@@ -82,6 +81,10 @@ def begin_debts(arrangement: Arrangement) -> None:
         debts.begin(rows)
         count = min(ids, len(COUNTED_DEBTS))
         view(rows.debts.address, count).view(np.int32)[::2] = COUNTED_DEBTS[:count]
+
+
+def _rows(arrangement: Arrangement) -> ArrangementBlock:
+    return ArrangementBlock(arrangement.block)
 
 
 def _weights(rows: ArrangementBlock) -> Iterator[int]:

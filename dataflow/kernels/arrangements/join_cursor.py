@@ -7,15 +7,14 @@ keeps the position, which may lie within a key.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock, has_rows
 from deltamark.dataflow.kernels.arrangements.join import JoinBlock, JoinSide, product
 from deltamark.dataflow.kernels.arrangements.key_rows import COMPLETE, KeyRows, collect, forget
 from deltamark.dataflow.kernels.core.blocks import NONE, Array, Block, Vector
 from deltamark.dataflow.kernels.core.dispatcher import kernel
-from deltamark.dataflow.kernels.core.memory import Memory, view
+from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.hashing.hash_map import find, id_limit, key_of
 
 KEYS_PER_PAIR, MIN_KEYS = 8, 1 << 15
@@ -52,17 +51,16 @@ def read_by(side: JoinSide) -> dict[str, int]:
     return {"rows": words.rows, "filter": words.filter, "filter_bit": words.filter_bit, "output": words.slots}
 
 
-@contextmanager
-def cursor_over(memory: Memory, time: int, *sides: Mapping[str, int]) -> Iterator[Cursor]:
-    """Make a cursor from the fields of the driver and of the other side, if any, for as long as the context is open."""
-    with memory.borrowed(Cursor.size_in_words + sum(map(_room, sides))) as address:
-        fields, end = {"time": time}, address + 8 * Cursor.size_in_words
-        for name, side in zip(("driver", "other"), sides, strict=False):
-            fields[name] = end
-            _make_side(end, side)
-            end += 8 * _room(side)
-        view(address, Cursor.size_in_words)[:] = Cursor.words(**fields)
-        yield Cursor(address)
+def cursor_over(reserve: Callable[[int], int], time: int, *sides: Mapping[str, int]) -> Cursor:
+    """Make a cursor from the fields of the driver and of the other side, if any. reserve: reserves its memory."""
+    address = reserve(Cursor.size_in_words + sum(map(_room, sides)))
+    fields, end = {"time": time}, address + 8 * Cursor.size_in_words
+    for name, side in zip(("driver", "other"), sides, strict=False):
+        fields[name] = end
+        _make_side(end, side)
+        end += 8 * _room(side)
+    view(address, Cursor.size_in_words)[:] = Cursor.words(**fields)
+    return Cursor(address)
 
 
 def _rows(side: Mapping[str, int]) -> int:

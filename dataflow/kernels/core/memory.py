@@ -112,16 +112,6 @@ class Memory(Uncopied):
         """Reserve words that processes forked later share; return their address."""
         return self._map(words, mmap.MAP_SHARED)
 
-    @contextmanager
-    def borrowed(self, words: int) -> Iterator[int]:
-        """Reserve words until the context is closed."""
-        address = self.reserve(words)
-        try:
-            yield address
-        finally:
-            if address in self._held:  # the memory may have been closed meanwhile
-                self.release(address)
-
     def _map(self, words: int, kind: int) -> int:
         offset = len(self._held) * STAGGER_BYTES % MAX_STAGGER_BYTES
         size = -(-(words * 8 + offset + GAP_BYTES) // mmap.PAGESIZE) * mmap.PAGESIZE
@@ -174,6 +164,15 @@ class Memory(Uncopied):
             sizes[address] = sum(region.resident(start, start + size) for region in parts)
         return sizes
 
+    @contextmanager
+    def or_closed(self) -> Iterator[None]:
+        """Release all reservations if an error stops a construction, since its frames keep the memory alive."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
     def close(self) -> None:
         """Release all reservations."""
         for address in list(self._held):
@@ -181,6 +180,28 @@ class Memory(Uncopied):
 
     def __del__(self) -> None:
         self.close()
+
+
+class Scratch:
+    """Reservations that their owner releases together. The garbage collector releases none of them by itself."""
+
+    def __init__(self, memory: Memory) -> None:
+        self._memory = memory
+        self._addresses: list[int] = []
+
+    def reserve(self, words: int) -> int:
+        """Reserve words until the scratch is closed; return their address."""
+        return self.own(self._memory.reserve(words))
+
+    def own(self, address: int) -> int:
+        """Release a reservation together with the others."""
+        self._addresses.append(address)
+        return address
+
+    def close(self) -> None:
+        """Release all reservations."""
+        while self._addresses:
+            self._memory.release(self._addresses.pop())
 
 
 def view(address: int, size: int) -> np.ndarray:

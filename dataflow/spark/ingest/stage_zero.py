@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from deltamark.dataflow.batch import Batch, Column, trusted
 from deltamark.dataflow.codegen.compiler import compile_plans
+from deltamark.dataflow.runtime.exclusive import Exclusive
 from deltamark.dataflow.runtime.worker import Worker
 from deltamark.dataflow.spark.ingest.input_source import InputColumns
 from deltamark.dataflow.spark.ingest.wire import messages_for
@@ -21,20 +22,21 @@ class StageZero:
 
     def __init__(self, outputs: Sequence[StageOutput], shards: int) -> None:
         self._outputs, self._shards = outputs, shards
-        self._worker = Worker(compile_plans({output.edge.name: output.node for output in self._outputs}))
+        plans = {output.edge.name: output.node for output in self._outputs}
+        self._worker = Exclusive("stage", Worker(compile_plans(plans)))
 
     @property
     def columns(self) -> InputColumns:
         """The columns that are read of each input."""
-        columns = {name: dict.fromkeys(names) for name, names in self._worker.inputs.items()}
+        inputs = self._worker.use(lambda worker: worker.inputs)
+        columns = {name: dict.fromkeys(names) for name, names in inputs.items()}
         for output in self._outputs:
             columns[output.input].update(dict.fromkeys(output.texts.values()))
         return {name: tuple(column for column in names if column != ROW) for name, names in columns.items()}
 
     def process(self, batches: Mapping[str, Batch]) -> Iterator[Message]:
         """Yield the messages that a piece of the inputs causes."""
-        read = [name for name, batch in batches.items() if name in self._worker.inputs and len(batch.time)]
-        changes = self._worker.feed({name: self._columns_read(name, batches[name]) for name in read})
+        changes = self._worker.use(lambda worker: _fed(worker, batches))
         for output in self._outputs:
             computed = changes[output.edge.name]
             if len(computed.time):
@@ -43,13 +45,19 @@ class StageZero:
     def close(self) -> None:
         self._worker.close()
 
-    def _columns_read(self, name: str, batch: Batch) -> Batch:
-        """Select the columns that the program reads, and number the rows if the program reads ROW."""
-        columns: dict[str, Column] = {
-            column: np.arange(len(batch.time)) if column == ROW else batch.columns[column]
-            for column in self._worker.inputs[name]
-        }
-        return trusted(batch.time, batch.diff, columns, nullable=self._worker.bindings[name].nullable)
+
+def _fed(worker: Worker, batches: Mapping[str, Batch]) -> dict[str, Batch]:
+    """Feed the inputs that have rows; return the changes."""
+    read = [name for name, batch in batches.items() if name in worker.inputs and len(batch.time)]
+    return worker.feed({name: _columns_read(worker, name, batches[name]) for name in read})
+
+
+def _columns_read(worker: Worker, name: str, batch: Batch) -> Batch:
+    """Select the columns that the program reads, and number the rows if the program reads ROW."""
+    columns: dict[str, Column] = {
+        column: np.arange(len(batch.time)) if column == ROW else batch.columns[column] for column in worker.inputs[name]
+    }
+    return trusted(batch.time, batch.diff, columns, nullable=worker.bindings[name].nullable)
 
 
 def _with_texts(output: StageOutput, changes: Batch, batches: Mapping[str, Batch]) -> Batch:

@@ -73,10 +73,10 @@ def test_a_cursor_emits_no_pair_that_another_one_cancels(updates, seed, limit, l
         op.run(part, frontier)
     pairs, is_last = [], False
     sides = [join_cursor.read_by(side.block) for side in op.sides]
-    with join_cursor.cursor_over(op.blocks.memory, LAST_TIME, *sides) as cursor:
-        while not is_last:
-            is_last = join_cursor.pairs(op.block, cursor, limit)
-            pairs += [(weight, *row) for _, weight, *row in op.output()]
+    cursor = join_cursor.cursor_over(op.blocks.memory.reserve, LAST_TIME, *sides)
+    while not is_last:
+        is_last = join_cursor.pairs(op.block, cursor, limit)
+        pairs += [(weight, *row) for _, weight, *row in op.output()]
     assert all(weight > 0 for weight, *_ in pairs)
     weights = {}
     for (_, *row), weight in joined([(LAST_TIME, *update) for _, *update in updates]).items():
@@ -93,10 +93,10 @@ def test_a_piece_is_bounded_though_all_rows_of_a_key_cancel(form):
     assert side.settle() == DONE
     side.insert([(1, -1, KEYS[0], value) for value in range(rows)], 2)
     assert side.settle() == DONE
-    out, pieces, is_last = [Array(Blocks().room()) for _ in range(3)], 0, False
-    with join_cursor.cursor_over(side._blocks.memory, 1, join_cursor.read_by(side.block)) as cursor:
-        while not is_last:
-            is_last = join_cursor.rows(cursor, limit, *out)
-            assert cursor.size == 0
-            pieces += 1
+    out, pieces, is_last = [Array(side._blocks.room()) for _ in range(3)], 0, False
+    cursor = join_cursor.cursor_over(side._blocks.memory.reserve, 1, join_cursor.read_by(side.block))
+    while not is_last:
+        is_last = join_cursor.rows(cursor, limit, *out)
+        assert cursor.size == 0
+        pieces += 1
     assert pieces >= 2 * rows // limit

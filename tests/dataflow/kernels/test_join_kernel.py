@@ -114,11 +114,11 @@ def test_a_cursor_emits_the_pairs_as_of_a_time(limit, updates, seed, time, form)
         op.run(part, frontier)
     pairs, done = [], False
     sides = [join_cursor.read_by(side.block) for side in op.sides]
-    with join_cursor.cursor_over(op.blocks.memory, time, *sides) as cursor:
-        while not done:
-            done = join_cursor.pairs(op.block, cursor, limit)
-            assert op.block.size <= limit
-            pairs += op.output()
+    cursor = join_cursor.cursor_over(op.blocks.memory.reserve, time, *sides)
+    while not done:
+        done = join_cursor.pairs(op.block, cursor, limit)
+        assert op.block.size <= limit
+        pairs += op.output()
     expected = joined([(time, *update) for at, *update in updates if at <= time], (0, None))
     assert consolidated(pairs) == expected
 

@@ -8,6 +8,7 @@ import pytest
 from support.engines.chain import Chain
 from support.engines.driving import arrays, at_once, maintained
 from support.engines.explanations import parts
+from support.engines.inside import worker_of
 from support.written_plans.motifs import MOTIFS, NODES, ROWS, e, motif
 
 from deltamark.dataflow.kernels.program import ProgramBlock
@@ -48,7 +49,7 @@ def test_shards_with_indexes_by_key_propose_few_values_and_store_each_edge_once(
     for variant in ("least", "fixed"):
         with closing(Chain(by_key(delta_query(atoms, variant=variant).count()), shards)) as chain:
             chain.feed({"e": arrays(edges.schema, hubs)})
-            programs = [(stage, each._worker) for (stage, _), each in chain.live.items()]
+            programs = [(stage, worker_of(each)) for (stage, _), each in chain.live.items()]
             proposals[variant] = sum(statistics.proposals(program) for _, program in programs)
             first = [program.state_rows() for stage, program in programs if stage == 1]
             assert sum(first) <= 4 * degree
@@ -135,5 +136,5 @@ def test_slices_become_smaller_while_they_make_too_many_rows(monkeypatch):
         for each in ends:
             out = worker.feed({"e": arrays(edges.schema, each)})
         assert 700 * 1400 + 700 in out.columns["count"].tolist()  # the paths to vertex 0 and on, in both orders
-        schedule = worker._worker._schedule.block
+        schedule = worker_of(worker)._schedule.block
         assert ProgramBlock(schedule).as_words.slice_rows < 4096

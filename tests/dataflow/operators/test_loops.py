@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from support.engines.driving import arrays, at_once, between, feed, maintained, stream_of
 from support.engines.explanations import parts, readers
+from support.engines.inside import worker_of
 from support.engines.late import check_late, cuts_of, fed
 from support.engines.laws import check_cuts, check_nothing_is_left, check_order, check_recomputation
 from support.random_plans.loop_laws import drawn, each_loop
@@ -99,7 +100,7 @@ def test_a_feed_may_hold_hundreds_of_epochs(name):
 
 def remembered(worker: Dataflow) -> list[int]:
     """Count the rows that each operator of a loop keeps."""
-    states = worker._worker.compiled.program.states.values()
+    states = worker_of(worker).compiled.program.states.values()
     return [each.rows() for each in states if isinstance(each, LoopReduction | LoopJoinState)]
 
 
@@ -147,7 +148,7 @@ def test_retiring_a_loop_releases_its_state():
     index = roots.rename(at="node").join(edges, on={"at": "src"})
     with closing(Dataflow({"index": index})) as together:
         fed(together, inputs_of(LOOPS["distances"]), {"edges": [((0, 1, 1), 0, 1)], "roots": [((0,), 0, 1)]})
-        memory = together._worker.compiled.program.memory
+        memory = worker_of(together).compiled.program.memory
         before = together.state_rows(), together.explain(), len(memory.reservations())
         for _ in range(3):
             together.attach("late", LOOPS["distances"])

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.engines.inside import worker_of
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.kernels.text.pool import TextPool
@@ -88,7 +89,7 @@ def test_the_pool_follows_the_live_rows(monkeypatch):
             texts = [f"{time}-{number}-{'x' * (number * time % 90)}" for number in range(10)]
             worker.feed(batch(texts, 2 * time))
             worker.feed(batch(texts, 2 * time + 1, -1))
-            pool = TextPool(worker._worker.compiled.program.sweeper.texts.block)
+            pool = TextPool(worker_of(worker).compiled.program.sweeper.texts.block)
             sizes.append((pool.next_number, pool.heap))
         assert worker.state_rows() == 0
     assert sizes[-1][0] <= 40

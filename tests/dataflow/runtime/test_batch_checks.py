@@ -197,7 +197,7 @@ def test_a_dataflow_that_was_stopped_halfway_raises_an_error():
     with closing(Dataflow(left.distinct())) as worker:
         with pytest.raises(DeltamarkError, match="a negative multiplicity"):
             worker.feed({"left": lefts(diff=(-1,))})
-        with pytest.raises(DeltamarkError, match=r"an earlier feed was stopped halfway: .* a negative multiplicity"):
+        with pytest.raises(DeltamarkError, match=r"an earlier call was stopped halfway: .* a negative multiplicity"):
             worker.feed({"left": lefts((1,))})
 
 

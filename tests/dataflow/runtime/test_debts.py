@@ -52,6 +52,10 @@ def fact(number):
     return int(number % 7 == 0), NULL if number % 3 == 0 else 1, number
 
 
+def rows_of(arrangement):
+    return ArrangementBlock(arrangement.block)
+
+
 class Facts:
     """A dataflow whose arrangement of the facts has debts, and the facts that are live."""
 
@@ -65,9 +69,7 @@ class Facts:
 
     @property
     def arrangement(self):
-        return max(
-            (ArrangementBlock(each.block) for each in self.together.states(Arrangement)), key=lambda rows: rows.top
-        )
+        return max(self.together.states(Arrangement, rows_of), key=lambda rows: rows.top)
 
     def feed(self, coming, going, **others):
         """Insert and retract facts at the next time."""
@@ -159,8 +161,8 @@ def test_debts_are_paid_though_the_last_slices_of_their_time_have_no_update_of_t
     monkeypatch.setattr("deltamark.dataflow.builder.program.SLICE_ROWS", 64)
     run = Facts("one key")
     with closing(run.together) as together:
-        for each in together.states(Arrangement):
-            if not ArrangementBlock(each.block).has_debts:
-                debts.begin(ArrangementBlock(each.block))
+        for rows in together.states(Arrangement, rows_of):
+            if not rows.has_debts:
+                debts.begin(rows)
         retract_all(run)
         assert together.state_rows() == 0

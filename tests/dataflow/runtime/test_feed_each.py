@@ -116,9 +116,9 @@ def test_an_error_in_a_batch_stops_the_dataflow():
         gone = batch_of([(0, 1, 1, 1), (1, -1, 2, 1), (2, 1, 3, 1)])
         with pytest.raises(DeltamarkError, match="negative"):
             dataflow.push_each({"sales": gone}, [0, 1, 2])
-        with pytest.raises(DeltamarkError, match="an earlier feed was stopped halfway"):
+        with pytest.raises(DeltamarkError, match="an earlier call was stopped halfway"):
             dataflow.push({})
-        with pytest.raises(DeltamarkError, match="an earlier feed was stopped halfway"):
+        with pytest.raises(DeltamarkError, match="an earlier call was stopped halfway"):
             dataflow.push_each({"sales": gone}, [0, 1, 2])
 
 

@@ -47,7 +47,7 @@ EXAMPLES = {
 MODULES = (
     "deltamark", "deltamark.errors", "deltamark.dataflow.batch", "deltamark.dataflow.types",
     "deltamark.dataflow.motifs.static", "deltamark.dataflow.motifs.statistics", "deltamark.dataflow.runtime.dataflow",
-    "deltamark.dataflow.runtime.read_holds", "deltamark.dataflow.runtime.worker",
+    "deltamark.dataflow.runtime.hold", "deltamark.dataflow.runtime.worker",
 )  # fmt: skip
 
 

@@ -125,7 +125,7 @@ def test_a_time_that_is_held_no_more_is_an_error():
         with pytest.raises(DeltamarkError, match="a hold cannot move back: 0, held 1"):
             hold.advance(0)
         hold.release()
-        with pytest.raises(DeltamarkError, match="updates that were not kept"):
+        with pytest.raises(DeltamarkError, match="not a hold of this dataflow, or released: time 1"):
             together.attach("late", JOINED.count(), since=hold)
         assert list(together.schemas) == ["joined"], "the failed plan is retired"
 

@@ -17,7 +17,7 @@ from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.operators.arrangement import Arrangement
 from deltamark.dataflow.runtime.dataflow import Dataflow
-from deltamark.dataflow.runtime.read_holds import Hold
+from deltamark.dataflow.runtime.hold import Hold
 from deltamark.dataflow.types import Schema
 from deltamark.errors import DeltamarkError
 from fuzz.begun import begin_debts
@@ -79,7 +79,7 @@ class Run:
     def advance(self, step: Advance) -> None:
         if step.hold in self.holds:
             hold = self.holds[step.hold]
-            hold.advance(max(step.time, hold.time))
+            hold.advance(min(max(step.time, hold.time), self.last))
 
     def release(self, step: Release) -> None:
         if step.hold in self.holds:
@@ -146,8 +146,7 @@ class Run:
             return attach(history=history)
 
     def begin_debts(self, _: BeginDebts) -> None:
-        for each in self.together.states(Arrangement):
-            begin_debts(each)
+        self.together.states(Arrangement, begin_debts)
 
     def visit(self, step: Visit) -> None:
         self.drain()

@@ -126,12 +126,12 @@ class Side:
         """Return the weight of each row (key, value) that a cursor reads as of a time."""
         weights, is_last = Counter(), False
         out = [Array(self._blocks.room()) for _ in range(3)]
-        with join_cursor.cursor_over(self._blocks.memory, time, join_cursor.read_by(self.block)) as cursor:
-            while not is_last:
-                is_last = join_cursor.rows(cursor, 7, *out)
-                for slot, key, weight in zip(*(view(each.address, cursor.size).tolist() for each in out), strict=True):
-                    assert self.row(slot)[0] == key
-                    weights[self.row(slot)] += weight
+        cursor = join_cursor.cursor_over(self._blocks.memory.reserve, time, join_cursor.read_by(self.block))
+        while not is_last:
+            is_last = join_cursor.rows(cursor, 7, *out)
+            for slot, key, weight in zip(*(view(each.address, cursor.size).tolist() for each in out), strict=True):
+                assert self.row(slot)[0] == key
+                weights[self.row(slot)] += weight
         return without_zeros(weights)
 
 

@@ -61,7 +61,8 @@ refused(name, lambda: read(address, 3), 'not live')
 from deltamark.dataflow.kernels.groups.aggregate import AggregateBlock
 rows = source('rows', {'a': integer(0, 9)}, 10)
 worker = Dataflow(rows.count(by='a'))
-op = next(each for each in worker._worker._program.ops if view(each.block, 1)[0] == Opcode.AGGREGATE)
+ops = worker._runtime.use(lambda runtime: runtime.compiled.program.ops)
+op = next(each for each in ops if view(each.block, 1)[0] == Opcode.AGGREGATE)
 block = AggregateBlock(op.block)
 block.as_words.state += 8 << 24
 one = np.ones(1, np.int64)

@@ -1,0 +1,48 @@
+"""Uses of closed dataflows and their holds, each of which must be refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.runtime.dataflow import Dataflow
+from deltamark.dataflow.runtime.hold import Hold
+from deltamark.errors import DeltamarkError
+
+CLOSED = "the dataflow is closed"
+
+USES: Mapping[str, Callable[[Dataflow, Collection], object]] = {
+    "inputs": lambda dataflow, _: dataflow.inputs,
+    "schema": lambda dataflow, _: dataflow.schema,
+    "schemas": lambda dataflow, _: dataflow.schemas,
+    "pending": lambda dataflow, _: dataflow.pending,
+    "feed": lambda dataflow, _: dataflow.feed({}),
+    "push": lambda dataflow, _: dataflow.push({}),
+    "feed_each": lambda dataflow, _: dataflow.feed_each({}, [1 << 40]),
+    "push_each": lambda dataflow, _: dataflow.push_each({}, [1 << 40]),
+    "attach": lambda dataflow, plan: dataflow.attach("late", plan, history={}),
+    "retire": lambda dataflow, _: dataflow.retire(next(iter(dataflow.schemas))),
+    "hold": lambda dataflow, _: dataflow.hold(),
+    "state_rows": lambda dataflow, _: dataflow.state_rows(),
+    "state_bytes": lambda dataflow, _: dataflow.state_bytes(),
+    "states": lambda dataflow, _: dataflow.states(object, id),
+    "explain": lambda dataflow, _: dataflow.explain(),
+    "profile": lambda dataflow, _: dataflow.profile(),
+    "sharing": lambda dataflow, _: dataflow.sharing(),
+    "choices": lambda dataflow, _: dataflow.choices(),
+}
+"""All public names of a dataflow but `close`."""
+
+HOLD_USES: Mapping[str, Callable[[Hold], object]] = {
+    "release": lambda hold: hold.release(),
+    "advance": lambda hold: hold.advance(hold.time),
+}
+
+
+def is_refused(use: Callable[[], object]) -> bool:
+    """Return whether a use raises the error of closed handles."""
+    try:
+        use()
+    except DeltamarkError as error:
+        return error.cause == CLOSED
+    return False

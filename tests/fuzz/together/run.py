@@ -22,18 +22,23 @@ from deltamark.dataflow.types import Schema
 from deltamark.errors import DeltamarkError
 from fuzz.begun import begin_debts
 from fuzz.example import WrongError, compare, have_null
+from fuzz.together.closed import ClosedHandles, collect
 from fuzz.together.steps import (
     Advance,
     Attach,
     AttachIncrementally,
     BeginDebts,
+    Collect,
     Feed,
+    OpenAndClose,
     Release,
     Retire,
     Since,
     Step,
     TakeHold,
+    UseClosed,
     Visit,
+    VisitIncrementally,
 )
 
 NOT_KEPT = ("updates that were not kept", "columns that were not fed", "no arrangement has these rows")
@@ -61,6 +66,7 @@ class Run:
             self.schemas |= inputs_of(plan)
         self.now = self.last = -1
         self.holds: dict[int, Hold] = {}
+        self.closed: list[ClosedHandles] = []
         self.live = {name: Live(plans[at], self.changes(at)) for name, at in residents.items()}
 
     def do(self, step: Step) -> None:
@@ -149,17 +155,47 @@ class Run:
         self.together.states(Arrangement, begin_debts)
 
     def visit(self, step: Visit) -> None:
+        before = self.rows_before()
+        self.attach(step)
+        self.leave(step.name, before)
+
+    def visit_incrementally(self, step: VisitIncrementally) -> None:
+        before = self.rows_before()
+        self.attach_incrementally(step)
+        for _ in range(step.feeds):
+            self.feed(())
+        self.leave(step.name, before)
+        self.collect(Collect())
+
+    def rows_before(self) -> int:
+        """Count the rows that are kept before a plan comes."""
         self.drain()
         if self.last < 0:
             self.feed(())
         self.feed(())  # releases the texts of the last output
-        before = self.together.state_rows()
-        self.attach(step)
-        self.do(Retire(step.name))
+        return self.together.state_rows()
+
+    def leave(self, name: str, before: int) -> None:
+        """Retire a plan; no row of it may be left."""
+        self.do(Retire(name))
         if not self.holds:
             self.feed(())
             if (after := self.together.state_rows()) != before:
                 raise WrongError("rows are left", f"{after} after a dataflow has come and gone, {before} before")
+
+    def open_and_close(self, step: OpenAndClose) -> None:
+        plan = self.plans[step.plan]
+        streams = {name: [each for each in self.streams[name] if each[1] in step.times] for name in inputs_of(plan)}
+        self.closed.append(ClosedHandles.of(plan, streams, step.fuel))
+
+    def use_closed(self, step: UseClosed) -> None:
+        for each in self.closed:
+            each.use(step.use)
+
+    def collect(self, _: Collect) -> None:
+        collect(self.together)
+        self.together.explain()
+        self.together.state_bytes()
 
     def attach_since(self, step: Since) -> None:
         self.drain()
@@ -220,6 +256,10 @@ DOES: dict[type[Step], Callable[[Run, Any], None]] = {
     Visit: Run.visit,
     Since: Run.attach_since,
     AttachIncrementally: Run.attach_incrementally,
+    VisitIncrementally: Run.visit_incrementally,
+    OpenAndClose: Run.open_and_close,
+    UseClosed: Run.use_closed,
+    Collect: Run.collect,
     Retire: Run.retire,
     TakeHold: Run.hold,
     Advance: Run.advance,

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 
+from support.engines.closed import HOLD_USES, USES
 from support.random_plans.case import described, nodes_of
 from support.random_plans.choices import Choices
 from support.random_plans.streams import Streams, axis, inputs_of, streams_for
@@ -18,22 +19,27 @@ from deltamark.dataflow.plan.nodes import Input
 from fuzz.engines import SLICE_ROWS
 from fuzz.example import retract, slices, traits_of
 from fuzz.plans import grown_with_queries
+from fuzz.together.closed import collecting
 from fuzz.together.run import Run
 from fuzz.together.steps import (
     Advance,
     Attach,
     AttachIncrementally,
     BeginDebts,
+    Collect,
     Feed,
+    OpenAndClose,
     Release,
     Retire,
     Since,
     Step,
     TakeHold,
+    UseClosed,
     Visit,
+    VisitIncrementally,
 )
 
-MOST_STEPS = 14
+MOST_STEPS = 16
 
 
 @dataclass
@@ -46,10 +52,12 @@ class Script:
     slice_rows: int
     workers: int
     texts: Sequence[str]
+    collected: int
+    """The number of new objects after which garbage is collected; 0: as usual."""
     has_null: bool = field(default=False, init=False)
 
     def run(self) -> None:
-        with slices(self.slice_rows):
+        with slices(self.slice_rows), collecting(self.collected):
             run = Run(self.plans, self.streams, self.residents, self.workers)
             with closing(run.together):
                 for step in self.steps:
@@ -63,7 +71,7 @@ class Script:
 
     def __str__(self) -> str:
         used = dict.fromkeys(
-            [*self.residents.values(), *(step.plan for step in self.steps if isinstance(step, Attach))]
+            [*self.residents.values(), *(step.plan for step in self.steps if isinstance(step, Attach | OpenAndClose))]
         )
         lines = ["plans:", *described(*(self.plans[at] for at in used))]
         places = {node: place for place, node in enumerate(nodes_of(*(self.plans[at] for at in used)))}
@@ -71,7 +79,8 @@ class Script:
         lines += ["streams (row, time, diff):", *(f"  {name}: {list(each)}" for name, each in self.streams.items())]
         lines += [f"residents: {dict(self.residents)}", *(f"  {step}" for step in self.steps)]
         lines += [f"SQL: {text}" for text in self.texts]
-        return "\n".join([*lines, f"slice_rows: {self.slice_rows}", f"workers: {self.workers}"])
+        lines += [f"{name}: {getattr(self, name)}" for name in ("slice_rows", "workers", "collected")]
+        return "\n".join(lines)
 
 
 def script(choices: Choices) -> Script:
@@ -95,7 +104,8 @@ def script(choices: Choices) -> Script:
     residents = {f"r{place}": at for place, at in enumerate(there)}
     drawing = Drawing(choices, plans, times, residents)
     steps = drawing.steps() if workers == 1 else drawing.feeds()
-    return Script(plans, streams, residents, steps, choices.pick(SLICE_ROWS), workers, texts.of(*plans))
+    slice_rows, collected = choices.pick(SLICE_ROWS), choices.pick([0, 0, 0, 50, 7])
+    return Script(plans, streams, residents, steps, slice_rows, workers, texts.of(*plans), collected)
 
 
 def joined_with_itself(choices: Choices, rows: Collection) -> Collection:
@@ -152,8 +162,24 @@ class Drawing:
         name, plan, given = self.new()
         return AttachIncrementally(name, plan, given, self.choices.pick([2, 3, 8]))
 
-    def begin_debts(self) -> BeginDebts:
+    def begin_debts(self) -> Step:
         return BeginDebts()
+
+    def visit_incrementally(self) -> Step:
+        name, plan, given = self.new()
+        self.names.remove(name)
+        return VisitIncrementally(name, plan, given, self.choices.pick([2, 3, 8]), self.choices.pick([1, 0, 2, 4]))
+
+    def open_and_close(self) -> Step:
+        times = (*self.fed, *self.times)
+        until = self.choices.place(len(times) + 1)
+        return OpenAndClose(self.choices.place(len(self.plans)), times[:until], self.choices.pick([0, 2, 3]))
+
+    def use_closed(self) -> Step:
+        return UseClosed(self.choices.pick([*USES, *HOLD_USES]))
+
+    def collect(self) -> Step:
+        return Collect()
 
     def new(self) -> tuple[str, int, bool]:
         name = f"p{self.made}"
@@ -201,5 +227,6 @@ class Drawing:
 WAYS = [
     Drawing.feed, Drawing.feed, Drawing.feed, Drawing.attach, Drawing.attach, Drawing.visit, Drawing.retire,
     Drawing.hold, Drawing.attach_since, Drawing.attach_since, Drawing.attach_incrementally, Drawing.advance,
-    Drawing.release, Drawing.begin_debts,
+    Drawing.release, Drawing.begin_debts, Drawing.visit_incrementally, Drawing.open_and_close, Drawing.use_closed,
+    Drawing.use_closed, Drawing.collect,
 ]  # fmt: skip

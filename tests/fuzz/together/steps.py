@@ -35,6 +35,13 @@ class AttachIncrementally(Attach):
 
 
 @dataclass(frozen=True)
+class VisitIncrementally(AttachIncrementally):
+    """The attachment of a plan that is retired after some feeds, whether it is complete or not."""
+
+    feeds: int
+
+
+@dataclass(frozen=True)
 class Retire:
     name: str
 
@@ -60,4 +67,26 @@ class BeginDebts:
     """Let all arrangements have debts from now on."""
 
 
-Step = BeginDebts | Feed | Attach | Retire | TakeHold | Advance | Release
+@dataclass(frozen=True)
+class OpenAndClose:
+    """Another dataflow, of one plan, that is fed some times and closed. Its handles stay."""
+
+    plan: int
+    times: Sequence[int]
+    fuel: int
+    """The fuel of a plan that is pending when it is closed; 0 for none."""
+
+
+@dataclass(frozen=True)
+class UseClosed:
+    """A use of all closed handles."""
+
+    use: str
+
+
+@dataclass(frozen=True)
+class Collect:
+    """A garbage collection."""
+
+
+Step = BeginDebts | Feed | Attach | Retire | TakeHold | Advance | Release | OpenAndClose | UseClosed | Collect

@@ -16,20 +16,27 @@ from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
 from deltamark.dataflow.kernels.arrangements.lists import MIN_PASSED
 from deltamark.dataflow.kernels.arrangements.slots import is_dead
 from deltamark.dataflow.kernels.core.memory import view
+from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.operators.arrangement import Arrangement
+from deltamark.dataflow.plan.nodes import Join, Node, walk
 from deltamark.dataflow.runtime.worker import Worker
 from fuzz.example import changed
 
 Begin = Literal["", "long lists", "debts"]
 """The state of arrangements: an empty one, one whose lists are almost long in each feed, or one that has debts."""
 
-BEGINS: tuple[Begin, ...] = ("", "", "long lists", "long lists", "debts")
+WITHOUT_DEBTS: tuple[Begin, ...] = ("", "", "long lists", "long lists")
+BEGINS: tuple[Begin, ...] = (*WITHOUT_DEBTS, "debts")
 
 COUNTED_DEBTS = [debts.MIN_DEBTS - 1, 0, debts.MIN_DEBTS - 2] * 20
 """The debts of the first keys, in examples with debts."""
 
 MAX_IDS = 1 << 16
 """The largest number of possible keys of an arrangement that begins with debts, which visits all of them."""
+
+MOST_JOINS = 4
+"""The most joins, one above another, of plans whose arrangements begin with debts. A join pairs the rows of a time that
+are not consolidated yet, so each further join over the same rows may square their number."""
 
 RUNTIMES = ("live_plans", "worker_group")
 
@@ -71,6 +78,15 @@ def begun(begin: Begin) -> Iterator[None]:
         for name in RUNTIMES:
             stack.enter_context(changed(f"deltamark.dataflow.runtime.{name}", Worker=WORKERS[begin]))
         yield
+
+
+def takes_debts(*plans: Collection) -> bool:
+    """Return whether the arrangements of some plans may begin with debts."""
+    joins: dict[Node, int] = {}
+    for each in plans:
+        for node in walk(each.node):
+            joins[node] = max((joins[below] for below in node.inputs), default=0) + isinstance(node, Join)
+    return max(joins.values()) <= MOST_JOINS
 
 
 def begin_debts(arrangement: Arrangement) -> None:

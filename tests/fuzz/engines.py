@@ -17,7 +17,7 @@ from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.plan.nodes import NullRow, walk
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.errors import DeltamarkError
-from fuzz.begun import BEGINS, Begin, begun
+from fuzz.begun import BEGINS, WITHOUT_DEBTS, Begin, begun, takes_debts
 from fuzz.example import (
     NO_SPACE,
     Expected,
@@ -186,7 +186,8 @@ def fed(choices: Choices, steps: int = 5) -> Parts:
 
 def on_workers(choices: Choices, parts: Parts, workers: int) -> OnWorkers:
     order, goes, at_once = choices.place(1000), choices.chance(30), choices.chance(30)
-    return OnWorkers(*parts, workers, order, goes, at_once, choices.pick(BEGINS))
+    begins = choices.pick(BEGINS) if takes_debts(parts[0]) else choices.pick(WITHOUT_DEBTS)
+    return OnWorkers(*parts, workers, order, goes, at_once, begins)
 
 
 def on_one_worker(choices: Choices) -> OnWorkers:

@@ -16,6 +16,7 @@ from support.random_plans.streams import Streams, axis, inputs_of, streams_for
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.plan.nodes import Input
+from fuzz.begun import takes_debts
 from fuzz.engines import SLICE_ROWS
 from fuzz.example import retract, slices, traits_of
 from fuzz.plans import grown_with_queries
@@ -122,13 +123,14 @@ class Drawing:
         self, choices: Choices, plans: Sequence[Collection], times: Sequence[int], residents: Mapping[str, int]
     ) -> None:
         self.choices, self.plans, self.times = choices, plans, list(times)
+        self.take_debts = takes_debts(*plans)
         self.names = list(residents)
         self.inputs = self.names[: sum(isinstance(plan.node, Input) for plan in plans)]
         self.holds: dict[int, int] = {}
         self.made, self.fed = 0, list[int]()
 
     def steps(self) -> list[Step]:
-        found: list[Step] = [BeginDebts()] if self.choices.chance(50) else []
+        found: list[Step] = [BeginDebts()] if self.take_debts and self.choices.chance(50) else []
         for _ in self.choices.some(MOST_STEPS, 90):
             step = self.choices.pick(WAYS)(self)
             if step is not None:
@@ -162,8 +164,8 @@ class Drawing:
         name, plan, given = self.new()
         return AttachIncrementally(name, plan, given, self.choices.pick([2, 3, 8]))
 
-    def begin_debts(self) -> Step:
-        return BeginDebts()
+    def begin_debts(self) -> Step | None:
+        return BeginDebts() if self.take_debts else None
 
     def visit_incrementally(self) -> Step:
         name, plan, given = self.new()

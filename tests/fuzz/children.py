@@ -27,6 +27,7 @@ from fuzz.kinds import KINDS, Failure, kind_of, run
 from fuzz.tally import TALLY, taken
 
 LONGEST_SECONDS = 30.0
+"""The limit of an example, if the machine runs no more processes than it has cores."""
 LATE = "not done after"
 MOST_BYTES = 4 << 30
 
@@ -82,7 +83,7 @@ class Child:
         if self.ended():
             code = os.waitstatus_to_exitcode(self.status or 0)
             return f"killed by {signal.Signals(-code).name}" if code < 0 else "the process ended" if code else None
-        if self.board.seconds() > LONGEST_SECONDS:
+        if self.board.seconds() > longest_seconds():
             self.kill()
             return f"{LATE} {LONGEST_SECONDS:g} seconds"
         if resident(self.pid) > MOST_BYTES * share:
@@ -109,6 +110,12 @@ class Child:
     def close(self) -> None:
         self.kill()
         os.close(self._pipe)
+
+
+def longest_seconds() -> float:
+    """Return the limit of an example: it is longer if more processes want to run than there are cores."""
+    running, _, _ = os.getloadavg()
+    return LONGEST_SECONDS * max(1.0, running / len(os.sched_getaffinity(0)))
 
 
 class Board:

@@ -199,18 +199,24 @@ class Partitioner:
 
     def can_have(self, node: Node, wish: Distribution) -> bool:
         """Return whether a node can have a distribution without an exchange."""
+        if not self._can_own(node, wish):
+            return False
         if isinstance(node, Input) or wish == WHOLE:
             return wish != ANYWHERE
         if node not in self._open:
             return self._is_whole(node) and wish != SLICED
         return self._below(node, wish) is not None
 
+    def _can_own(self, node: Node, wish: Distribution) -> bool:
+        """Return whether each row of a node has an owner; keys outside the range of a distribution have none."""
+        return wish.kind != "owned" or fits(wish, [node.schema[name] for name in wish.by])
+
     # The distribution of each node
 
     def _settle(self, node: Node, wish: Distribution) -> Distribution:
         """Return the distribution of a node for a reader, after that of an open node is chosen."""
         if isinstance(node, Input):
-            return SLICED if wish == ANYWHERE else wish
+            return wish if self.can_have(node, wish) else SLICED
         if node not in self._operators:
             wish = SLICED if wish.kind == "owned" and self.is_selective(node) else wish
             wishes = self._below(node, wish) or self._below(node, self._default(node)) or self._wishes(node)
@@ -290,7 +296,8 @@ class Partitioner:
                 placed = self._operators[inputs[side]].distribution
                 wish = WHOLE if self.is_small(inputs[1 - side]) else _owned_by(keys[1 - side], types)
                 if placed.kind == "owned" and set(placed.by) <= set(keys[side]):
-                    wish = replace(placed, by=tuple(names[side][name] for name in placed.by))
+                    same = replace(placed, by=tuple(names[side][name] for name in placed.by))
+                    wish = same if self._can_own(inputs[1 - side], same) else wish
                 return [placed, wish] if side == 0 else [wish, placed]
         left = _owned_by(keys[0], types)
         return [left, replace(left, by=tuple(names[0][name] for name in left.by))]

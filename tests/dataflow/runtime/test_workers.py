@@ -132,6 +132,20 @@ def test_key_ranges_may_lie_far_apart(how, ends):
     assert sharded(plan, streams, [[0], [1]], 2) == changes(plan.node, streams)
 
 
+@pytest.mark.parametrize("known", FAR, ids=str)
+@pytest.mark.parametrize("ends", FAR, ids=str)
+def test_rows_outside_the_range_of_the_other_side_have_an_owner(ends, known):
+    """Some rows are joined with keys that are owned already, and read beside the join."""
+    rows = source("rows", {"k": integer(*ends), "v": integer(0, 9)}, 1000).where(col.v < 9)
+    keys = source("keys", {"k": integer(*known), "v": integer(0, 9)}, 1000)
+    plan = rows.left_join(keys.distinct("k").select(k=col.k, one=1), on="k")
+    streams = {
+        name: [((key, 1), time, 1) for time in range(2) for key in range(max(low, min(high - 5, 0)), high)[:5]]
+        for name, (low, high) in (("rows", ends), ("keys", known))
+    }
+    assert sharded(plan, streams, [[0], [1]], 2) == changes(plan.node, streams)
+
+
 @pytest.mark.parametrize(("low", "moves"), [(0, 0), (10**5, 1)])
 def test_rows_with_keys_below_the_dealt_ones_are_exchanged(low, moves):
     near = source("near", {"a": integer(0, 9)}, 1000)

@@ -57,7 +57,7 @@ def _where(node: Filter, given: str) -> str:
 
 
 def _select(node: Project, given: str) -> str:
-    return f"SELECT {_list(f'{_term(term)} AS {_name(name)}' for name, term in node.columns)} FROM {given}"
+    return f"SELECT {_list(f'{_number(term)} AS {_name(name)}' for name, term in node.columns)} FROM {given}"
 
 
 def _consolidate(_: Node, given: str) -> str:
@@ -91,7 +91,7 @@ def _concat(node: Concat, names: dict[Node, str]) -> str:
 
 
 def _aggregate(node: Aggregate, given: str) -> str:
-    sums = (("count(*)" if each.term is None else f"sum({_term(each.term)})", each.name) for each in node.sums)
+    sums = (("count(*)" if each.term is None else f"sum({_number(each.term)})", each.name) for each in node.sums)
     columns = [*map(_name, node.keys), *(f"{value} AS {_name(name)}" for value, name in sums)]
     groups = f"GROUP BY {_list(map(_name, node.keys))}" if node.keys else "HAVING count(*) > 0"
     return f"SELECT {_list(columns)} FROM {given} {groups}"
@@ -111,7 +111,7 @@ def _extreme(node: Extreme, given: str) -> str:
 
 
 def _bound(node: MovingThreshold, given: str, limits: str) -> str:
-    left = f"({_term(node.value, 'a.')})::HUGEINT{f' * b.{_name(node.denominator)}' if node.denominator else ''}"
+    left = f"({_number(node.value, 'a.')})::HUGEINT{f' * b.{_name(node.denominator)}' if node.denominator else ''}"
     test = f"{left} {'>' if node.which == 'above' else '<'} b.{_name(node.numerator)}"
     return f"SELECT a.* FROM {given} AS a JOIN {limits} AS b ON {_equal(*node.keys)} AND {test}"
 
@@ -128,14 +128,23 @@ QUERIES: dict[type[Node], Callable[..., str]] = {
 
 
 def _term(term: Term, table: str = "") -> str:
-    """Return the SQL of a term; numbers, dates, codes and short texts are the integers that represent them."""
+    """Return the SQL of a term; numbers, dates, codes and short texts are the integers that represent them.
+
+    A condition is a BOOLEAN. Where its value is stored, or computed with, it is the integer that represents it.
+    """
     if term.op == "column":
         return f"{table}{_name(term.value)}"
     if term.op == "literal":
         return _literal(term)
     if term.op not in TERMS:
         raise NotInSqlError(term.op)
-    return TERMS[term.op](term.value, *(_term(arg, table) for arg in term.args))
+    tests = {"not": 1, "and": 2, "or": 2, "when": 1}.get(term.op, 0)
+    args = (_term(arg, table) if at < tests else _number(arg, table) for at, arg in enumerate(term.args))
+    return TERMS[term.op](term.value, *args)
+
+
+def _number(term: Term, table: str = "") -> str:
+    return f"({_term(term, table)})::BIGINT" if term.type.kind == "bool" else _term(term, table)
 
 
 def _binary(sign: str) -> Callable[..., str]:

@@ -22,8 +22,8 @@ from fuzz.__main__ import main, settings_of
 from fuzz.kinds import KINDS, Kind, kind_of, run
 from fuzz.watch import FuzzSettings, explore
 
-EXAMPLES = 300
-"""The examples in a run of all tests: about 15 seconds of CPU time, once the checked kernels are compiled."""
+EXAMPLES = 80
+"""The examples in a run of all tests: about 25 seconds of CPU time, once the checked kernels are compiled."""
 
 each_kind = pytest.mark.parametrize("kind", KINDS)
 

@@ -41,7 +41,7 @@ are not consolidated yet, so each further join over the same rows may square the
 RUNTIMES = ("live_plans", "worker_group")
 
 
-class BegunWorker(Worker):
+class Empty(Worker):
     """A worker that counts rows with their weights: two equal rows may be one row of weight 2 or two of weight 1."""
 
     def state_rows(self) -> int:
@@ -49,7 +49,14 @@ class BegunWorker(Worker):
         return super().state_rows() + sum(abs(weight) - 1 for rows in blocks for weight in _weights(rows))
 
 
-class WithLongLists(BegunWorker):
+class Indebted(Worker):
+    """A worker that counts no texts: rows that are kept because of debts keep theirs."""
+
+    def state_rows(self) -> int:
+        return sum(state.rows() for state in self._states())
+
+
+class WithLongLists(Indebted):
     """A worker whose lists count as long within each feed, until a few rows have been found without a search."""
 
     def __init__(self, compiled: Compiled) -> None:
@@ -62,13 +69,13 @@ class WithLongLists(BegunWorker):
         return super().run(pointers, wait, drop=drop)
 
 
-class WithDebts(BegunWorker):
+class WithDebts(Indebted):
     def __init__(self, compiled: Compiled) -> None:
         super().__init__(compiled)
         self.states(Arrangement, begin_debts)
 
 
-WORKERS: dict[Begin, type[Worker]] = {"": BegunWorker, "long lists": WithLongLists, "debts": WithDebts}
+WORKERS: dict[Begin, type[Worker]] = {"": Empty, "long lists": WithLongLists, "debts": WithDebts}
 
 
 @contextlib.contextmanager

@@ -29,7 +29,9 @@ def match(pieces: tuple[str, ...], text: Any) -> bool:
     return text != NULL and re.fullmatch(".*".join(map(re.escape, pieces)), text, re.DOTALL) is not None
 
 
-def substring(where: tuple[int, int], text: str) -> int:
+def substring(where: tuple[int, int], text: Any) -> int:
+    if text == NULL:
+        return NULL
     start, length = where
     packed = pack_short(text[start - 1 : start - 1 + length])
     assert packed is not None

@@ -79,7 +79,8 @@ NOTABLE = sorted({
 
 ROWS = 100_000
 MANY_ROWS = 2**43
-HEAVY = 2**40
+HEAVY = 2**39
+"""A large weight: even if rows of a pool are inserted before others are deleted, no more than `MANY_ROWS` are live."""
 SMALL_RANGE = 16
 SMALL_POOL = 6
 LENGTHS = ((7, 90), (7, 90), (40, 97))

@@ -77,7 +77,8 @@ class Queries:
         try:
             collection = sql(text, {each.name: each.collection() for each in self.tables})
         except DeltamarkError as error:
-            TALLY[f"refused: {error.cause}, {_general(str(error.actual))}"] += 1
+            problem = str(error).splitlines()[-1]  # the last one of a list
+            TALLY[f"refused: {_general(problem)}"] += 1
             return
         try:
             refuse_large(text, {each.name: each.changed() for each in self.tables})

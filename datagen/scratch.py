@@ -97,7 +97,7 @@ def sweep(parent: Path | None = None, prefix: str = PREFIX) -> None:
                 os.close(handle)
 
 
-def is_locked(directory: Path) -> bool:
+def _is_locked(directory: Path) -> bool:
     """Return whether a live process has a directory."""
     handle = try_lock(directory)
     if handle is not None:
@@ -107,7 +107,7 @@ def is_locked(directory: Path) -> bool:
 
 def _in_use(directory: Path) -> bool:
     """Return whether a live process has a directory below that of a dead process."""
-    return any(map(is_locked, directory.rglob(f"{PREFIX}*")))
+    return any(map(_is_locked, directory.rglob(f"{PREFIX}*")))
 
 
 def try_lock(directory: Path) -> int | None:

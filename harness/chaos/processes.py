@@ -55,8 +55,11 @@ def command_line(process: psutil.Process) -> list[str]:
 
 
 def shared_memory() -> set[str]:
-    """List the files and directories of shared memory that no process has open or locked."""
-    paths = {str(path) for path in SHARED_MEMORY.glob("*") if not (path.is_dir() and scratch.is_locked(path))}
+    """List the files and directories of shared memory that no process has open.
+
+    Scratch directories are left out: each may be that of another command, and the next that is made removes dead ones.
+    """
+    paths = {str(path) for path in SHARED_MEMORY.glob("*") if not path.name.startswith(scratch.PREFIX)}
     if not paths:
         return paths
     return paths - {path for process in psutil.process_iter() for path in _open_files(process)}

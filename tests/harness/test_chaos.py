@@ -134,9 +134,9 @@ def test_a_sweep_that_is_struck_at_a_random_moment_goes_on(bench):
     assert outcome is None or outcome.problems == [], f"{strike}: {outcome}"
 
 
-def test_shared_memory_of_a_live_process_is_not_left(tmp_path, monkeypatch):
+def test_shared_memory_is_left_unless_a_process_has_it_or_the_next_one_removes_it(tmp_path, monkeypatch):
     monkeypatch.setattr(processes, "SHARED_MEMORY", tmp_path)
-    locked, left = scratch.make(tmp_path), tmp_path / "left"
-    left.mkdir()
-    assert processes.shared_memory() == {str(left)}
-    scratch.remove(locked)
+    (tmp_path / f"{scratch.PREFIX}of-another-command").mkdir()
+    (left := tmp_path / "left").mkdir()
+    with (tmp_path / "open").open("w"):
+        assert processes.shared_memory() == {str(left)}

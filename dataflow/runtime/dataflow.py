@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import methodcaller
 from types import TracebackType
 from typing import Generic, NoReturn, Self, TypeVar, overload
 
@@ -201,12 +202,16 @@ class Dataflow(Uncopied, Generic[ChangesT]):
         """Count the bytes of the memory that is kept between feeds."""
         return self._alone("state_bytes").use(lambda live: live.worker.state_bytes())
 
-    def states(self, kind: type[StateT], read: Callable[[StateT], ReadT]) -> list[ReadT]:
-        """Return what a function reads from each operator's state of one type, for statistics of these operators.
+    @overload
+    def states(self, kind: type[object]) -> list[int]: ...
+    @overload
+    def states(self, kind: type[StateT], read: Callable[[StateT], ReadT]) -> list[ReadT]: ...
+    def states(self, kind: type[StateT], read: Callable[[StateT], object] | None = None) -> Sequence[object]:
+        """Return what a function reads from each operator's state of one type: by default, its number of rows.
 
         A state is valid only during the call.
         """
-        return self._alone("states").use(lambda live: live.worker.states(kind, read))
+        return self._alone("states").use(lambda live: live.worker.states(kind, read or methodcaller("rows")))
 
     def explain(self) -> str:
         """Describe the running program as a tree for each answer, with estimated rows, and the rows that are kept."""

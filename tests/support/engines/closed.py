@@ -25,7 +25,7 @@ USES: Mapping[str, Callable[[Dataflow, Collection], object]] = {
     "hold": lambda dataflow, _: dataflow.hold(),
     "state_rows": lambda dataflow, _: dataflow.state_rows(),
     "state_bytes": lambda dataflow, _: dataflow.state_bytes(),
-    "states": lambda dataflow, _: dataflow.states(object, id),
+    "states": lambda dataflow, _: dataflow.states(object),
     "explain": lambda dataflow, _: dataflow.explain(),
     "profile": lambda dataflow, _: dataflow.profile(),
     "sharing": lambda dataflow, _: dataflow.sharing(),

@@ -103,9 +103,13 @@ def integer(low: int, high: int, scale: int = 0) -> Type:
     >>> integer(1, 99)
     integer(1, 99)
     """
+    _refuse_too_wide(low, high)
+    return Type("int", scale, low, high)
+
+
+def _refuse_too_wide(low: int, high: int) -> None:
     if not -LARGEST <= low <= high <= LARGEST:
         raise DeltamarkError(TOO_WIDE, f"{low}..{high}", "narrow the bounds of the columns that it comes from")
-    return Type("int", scale, low, high)
 
 
 def decimal(low: Decimal | int | str, high: Decimal | int | str, *, scale: int) -> Type:
@@ -129,6 +133,7 @@ def date_type(low: dt.date | int, high: dt.date | int) -> Type:
     date_type(8035, 10591)
     """
     first, last = ((each - EPOCH).days if isinstance(each, dt.date) else each for each in (low, high))
+    _refuse_too_wide(first, last)
     return Type("date", 0, first, last)
 
 

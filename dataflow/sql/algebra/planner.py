@@ -187,7 +187,8 @@ def _refused(message: str, place: Place | None = None, candidates: str | None = 
     first = message.partition("\n")[0].strip()
     if first.startswith(TOO_DEEP):
         return unsupported("more than 1000 levels of expressions, or of queries", place, "write a flatter query")
-    return SqlError("not a query", first, f"did you mean {candidates}" if candidates else "correct the text", place)
+    is_name = candidates and "(" not in candidates  # else the signatures of a function, which may be many
+    return SqlError("not a query", first, f"did you mean {candidates}" if is_name else "correct the text", place)
 
 
 def _distinct(names: Sequence[str], types: Sequence[str]) -> Iterator[str]:

@@ -61,6 +61,10 @@ REFUSED = {
     ),
     "select a / 2 from t union all select s from t": "a cast of a quotient to VARCHAR (line 1, column 8)",
     "select wide + wide + wide from t": "a value may not fit in 64 bits: 0..9223372036854775808 (line 1, column 13)",
+    "select d + cast(wide + (wide - 1) as integer) from t": (
+        "a value may not fit in 64 bits: -1..9223372036854775907 (line 1, column 10)"
+    ),
+    "select d + wide from t": "explicit type casts. (line 1, column 10); correct the text",
     "select random() from t": "the function random (line 1, column 8)",
     "select d + interval 1 hour from t": (
         "an interval of less than a day, or arithmetic of intervals (line 1, column 10)"

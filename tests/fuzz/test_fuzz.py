@@ -15,11 +15,13 @@ from support.paths import ROOT
 from support.random_plans.choices import Replayed, Seeded
 from support.reference import operators
 
+from deltamark.dataflow.kernels.core.guard import OutOfBoundsError
 from deltamark.dataflow.plan.nodes import Threshold
 from deltamark.dataflow.runtime.worker import Worker
 from fuzz import children, kinds
 from fuzz.__main__ import main, settings_of
-from fuzz.kinds import KINDS, Kind, kind_of, run
+from fuzz.kinds import FULL, KINDS, Kind, kind_of, run
+from fuzz.tally import TALLY
 from fuzz.watch import FuzzSettings, explore
 
 EXAMPLES = 80
@@ -106,6 +108,18 @@ class Deadly:
 def deadly(monkeypatch, does, *, late_fails=True):
     monkeypatch.setitem(kinds.KINDS, "worker", Kind(lambda choices: Deadly(choices, does), 1, late_fails))
     return [seed for seed in range(8) if Deadly(Seeded(seed), does).number >= 50]
+
+
+def full():
+    raise OutOfBoundsError(f"SEND: 8 bytes {FULL}")
+
+
+def test_an_example_with_more_rows_than_checked_kernels_have_memory_for_is_unfit(monkeypatch):
+    seeds = deadly(monkeypatch, full)
+    TALLY.clear()
+    assert [kinds.run("worker", seed, Seeded(seed)) for seed in seeds] == [None] * len(seeds)
+    assert TALLY.total() == len(seeds) > 0
+    TALLY.clear()
 
 
 def test_a_child_that_is_killed_is_reported_and_the_others_go_on(monkeypatch):

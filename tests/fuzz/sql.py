@@ -117,8 +117,9 @@ def _bound(node: MovingThreshold, given: str, limits: str) -> str:
 
 
 def _equal(mine: tuple[str, ...], theirs: tuple[str, ...]) -> str:
+    """Return the condition that keys are equal; in plans, NULL equals NULL."""
     pairs = zip(mine, theirs, strict=True)
-    return " AND ".join(["true", *(f"a.{_name(left)} = b.{_name(right)}" for left, right in pairs)])
+    return " AND ".join(["true", *(f"a.{_name(left)} IS NOT DISTINCT FROM b.{_name(right)}" for left, right in pairs)])
 
 
 QUERIES: dict[type[Node], Callable[..., str]] = {

@@ -14,7 +14,7 @@ def run() -> int:
             raise
         print(f"error: a package is missing: {error.name}; run make setup, and use .venv/bin/python", file=sys.stderr)
         return 2
-    return main(sys.argv[1:])
+    return main(sys.argv[1:], ends_process=True)
 
 
 if __name__ == "__main__":

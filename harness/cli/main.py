@@ -23,10 +23,12 @@ WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of a write to an open file, which name no file."""
 
 
-def main(words: Sequence[str]) -> int:
+def main(words: Sequence[str], *, ends_process: bool = False) -> int:
     """Run a command; return its exit code.
 
     0: done; 1: a regression (compare) or a broken law (chaos); 2: a wrong answer or an error; 130: interrupted.
+    ends_process: whether the process ends with the command. Out of memory, it ends at once: Arrow may crash at the exit
+    of a process in which it could not be loaded.
     """
     _open_streams()
     try:
@@ -48,6 +50,9 @@ def main(words: Sequence[str]) -> int:
             traceback.print_exc()
         _print_error(f"error: {fault}")
         code = 2
+        if ends_process and isinstance(error, MemoryError):
+            _close_output()
+            os._exit(code)
     _close_output()
     return code
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from support.front_end import shared_front_end
 from support.harness.local_tasks import tasks_in_process
 from support.paths import ROOT
 from support.patience import measure_patience, patient
@@ -104,6 +105,13 @@ def pytest_collection_finish() -> None:
 
 def pytest_sessionfinish() -> None:
     gc.unfreeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_front_end() -> Iterator[None]:
+    """Plan the texts of all tests of this process in one database."""
+    with shared_front_end():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -103,7 +103,15 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def pytest_sessionfinish() -> None:
+@pytest.fixture(scope="session", autouse=True)
+def _session_stays_frozen() -> Iterator[None]:
+    """Let what measures in child processes freeze objects for good: their release would release those of the session.
+
+    Each child would then go through all of them, and so copy their pages.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gc, "unfreeze", lambda: None)
+        yield
     gc.unfreeze()
 
 

@@ -21,7 +21,7 @@ from deltamark.harness.chaos.strike import SIGNALS, TARGETS, Strike
 from deltamark.harness.chaos.trial import attempt
 from deltamark.harness.cli.main import main
 
-pytestmark = pytest.mark.waits(15)
+pytestmark = pytest.mark.waits(2)
 
 
 def test_the_same_seed_draws_the_same_strikes():

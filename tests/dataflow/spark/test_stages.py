@@ -104,15 +104,15 @@ def test_all_rows_may_have_the_same_key(name):
 
 
 WIDE = SPREAD | SELECTIONS
-REPLICATED = {
+REPLICATED = sorted({
     (name, tuple(each for each in inputs if each in inputs_of(plan)))
     for name, plan in WIDE.items()
     for inputs in ((), ("left",), ("right",), ("right", "few"))
-}
+})  # fmt: skip
 """Plans over keys of a wide range, each with inputs that every shard has a copy of."""
 
 
-@pytest.mark.parametrize(("name", "replicated"), sorted(REPLICATED))
+@pytest.mark.parametrize(("name", "replicated"), REPLICATED, ids=["-".join([name, *each]) for name, each in REPLICATED])
 def test_keys_may_have_a_wide_range(name, replicated):
     collection = WIDE[name]
     streams = undone({each: spread_stream(len(each), 150) for each in inputs_of(collection)})

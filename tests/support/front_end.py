@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 from unittest.mock import patch
 
-import duckdb
-
 from deltamark.dataflow.sql import front_end
+
+if TYPE_CHECKING:
+    import duckdb
 
 NO_THREADS = {"threads": 1, "async_threads": 0}
 """Processes that are forked later have no threads of DuckDB."""
@@ -22,6 +24,8 @@ class SharedDatabase:
 
     @contextmanager
     def connect(self) -> Iterator[duckdb.DuckDBPyConnection]:
+        import duckdb  # noqa: PLC0415 (if it is loaded before all tests, it prints what is left of it at the end)
+
         if self._database is None:
             self._database = duckdb.connect(config=front_end.CONFIG | NO_THREADS)
         with self._database.cursor() as connection:
@@ -29,15 +33,11 @@ class SharedDatabase:
             try:
                 yield connection
             finally:
-                self._roll_back(connection)
-
-    def _roll_back(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Remove the tables of a text. After an internal error of DuckDB, a database can no longer be used."""
-        try:
-            connection.rollback()
-            connection.execute("SELECT 1")
-        except duckdb.Error:
-            self._database = None
+                try:
+                    connection.rollback()
+                    connection.execute("SELECT 1")
+                except duckdb.Error:  # an internal error ends the use of a database
+                    self._database = None
 
 
 @contextmanager

@@ -9,14 +9,15 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Generator, Iterator
+from collections import defaultdict
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from decimal import Decimal
 from functools import cache
-from math import inf
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from support.front_end import shared_front_end
 from support.harness.local_tasks import tasks_in_process
 from support.paths import ROOT
 from support.patience import measure_patience, patient
@@ -82,18 +83,43 @@ def pytest_xdist_auto_num_workers() -> int:
     return len(os.sched_getaffinity(0)) + 1
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Start the tests that wait first: other tests use the cores meanwhile, and no core idles at the end.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Deal the tests that wait to all processes, which begin with them: other tests use the cores meanwhile.
 
-    The tests that share a run on Spark are the first of all, so that one process has them all and runs it once.
+    xdist first gives each process an equal number of consecutive tests, and later takes some from the end of what is
+    left to another process. The tests of a folder stay together, because they share sessions of Spark or results, and
+    those of a shared run on Spark are the first of their folder.
     """
+    count = getattr(config, "workerinput", {}).get("workercount", 1)
+    waiting, others = _waiting_folders(items)
+    dealt: list[list[pytest.Item]] = [[] for _ in range(count)]
+    for folder in sorted(waiting, key=_seconds, reverse=True):
+        min(dealt, key=_seconds).extend(folder)
+    items.clear()
+    for number, first in enumerate(dealt):
+        left = len(others) + sum(map(len, dealt[number:]))
+        share = max(left // (count - number) - len(first), 0)
+        items += [*first, *others[:share]]
+        del others[:share]
 
-    def waits(item: pytest.Item) -> float:
-        mark = item.get_closest_marker("waits")
-        shared = "finished" in getattr(item, "fixturenames", ())
-        return inf if shared else mark.args[0] if mark else 0
 
-    items.sort(key=waits, reverse=True)
+def _waiting_folders(items: Sequence[pytest.Item]) -> tuple[Iterable[list[pytest.Item]], list[pytest.Item]]:
+    """Return the tests that wait, by folder, and the other ones."""
+    folders: dict[Path, list[pytest.Item]] = defaultdict(list)
+    others: list[pytest.Item] = []
+    for item in items:
+        (folders[item.path.parent] if item.get_closest_marker("waits") else others).append(item)
+    for folder in folders.values():
+        folder.sort(key=lambda item: "finished" not in getattr(item, "fixturenames", ()))
+        files = list(dict.fromkeys(item.path for item in folder))
+        folder.sort(key=lambda item: files.index(item.path))
+    return folders.values(), others
+
+
+def _seconds(items: Sequence[pytest.Item]) -> float:
+    """Return about how long tests take that wait."""
+    marks = [item.get_closest_marker("waits") for item in items]
+    return sum(mark.args[0] for mark in marks if mark)
 
 
 def pytest_collection_finish() -> None:
@@ -102,8 +128,23 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def pytest_sessionfinish() -> None:
+@pytest.fixture(scope="session", autouse=True)
+def _session_stays_frozen() -> Iterator[None]:
+    """Let what measures in child processes freeze objects for good: their release would release those of the session.
+
+    Each child would then go through all of them, and so copy their pages.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gc, "unfreeze", lambda: None)
+        yield
     gc.unfreeze()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_front_end() -> Iterator[None]:
+    """Plan the texts of all tests of this process in one database."""
+    with shared_front_end():
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from deltamark.dataflow.sql import front_end
 from deltamark.errors import MAX_QUOTED
 
 Json = Mapping[str, Any]
@@ -106,9 +107,7 @@ class Fragment:
 
 def fragments_of(text: str) -> list[Fragment]:
     """Return the expressions of a text, each before those in it."""
-    import duckdb  # noqa: PLC0415 (it takes a while to load)
-
-    with duckdb.connect() as connection:
+    with front_end.connect() as connection:
         rows = connection.execute("SELECT json_serialize_sql(?)", [text]).fetchall()
     nodes, encoded = list(_expressions(parsed(rows[0][0]))), text.encode()
     parts: list[list[Fragment]] = [[] for _ in nodes]
@@ -137,9 +136,7 @@ FUNCTIONS = "SELECT function_name, macro_definition FROM duckdb_functions() WHER
 
 def _functions(kind: str) -> list[tuple[str, str]]:
     """Return DuckDB's functions of a kind, with the definitions of those that are macros."""
-    import duckdb  # noqa: PLC0415 (it takes a while to load)
-
-    with duckdb.connect() as connection:
+    with front_end.connect() as connection:
         return connection.execute(FUNCTIONS, [kind]).fetchall()
 
 

@@ -6,9 +6,7 @@ The patterns are few, and each match is a fault. A sentence that has none of the
 from __future__ import annotations
 
 import ast
-import io
 import re
-import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -35,17 +33,29 @@ CHECKED = (
 """The sources that have no fault. Add each folder that has lost its last one."""
 
 
+COMMENT = re.compile(r"(?:^|\s)# *(.*)")
+"""A comment, or a part of a string that looks like one."""
+
+
 def texts(path: Path) -> Iterator[tuple[int, str]]:
     """Return the docstrings, the comments and the names of tests in a file, with the numbers of their lines."""
     source = path.read_text(encoding="utf-8")
-    for node in ast.walk(ast.parse(source)):
+    for node in statements(ast.parse(source)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.lineno, node.value.value
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
             yield node.lineno, node.name.removeprefix("test_").replace("_", " ").capitalize()
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT:
-            yield token.start[0], token.string.lstrip("# ")
+    for number, line in enumerate(source.splitlines(), 1):
+        if "#" in line and (comment := COMMENT.search(line)):
+            yield number, comment[1]
+
+
+def statements(tree: ast.AST) -> Iterator[ast.AST]:
+    """Yield the statements of a syntax tree at all levels."""
+    for name in ("body", "orelse", "finalbody", "handlers", "cases"):
+        for each in getattr(tree, name, ()):
+            yield each
+            yield from statements(each)
 
 
 def faults(text: str) -> list[str]:

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from math import inf
 
 from support.engines.driving import at_once
+from support.front_end import shared_front_end
 
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.types import integer
@@ -61,7 +62,8 @@ def main(words: Sequence[str]) -> int:
     at_once(numbers.join(numbers.rename(m="n"), on={"n": "m"}), {"numbers": [((1,), 0, 1)]})  # loads the kernels
     gc.collect()
     gc.freeze()  # forked children share the objects of this process
-    failures = explore(settings, say).failures
+    with shared_front_end():
+        failures = explore(settings, say).failures
     gc.unfreeze()
     return 1 if failures else 0
 

@@ -30,7 +30,7 @@ EXAMPLES = 80
 each_kind = pytest.mark.parametrize("kind", KINDS)
 
 
-@pytest.mark.waits(30)
+@pytest.mark.waits(20)
 def test_random_plans_are_right_in_checked_kernels(checked_environment):
     seed = random.SystemRandom().getrandbits(40)
     environment = {**checked_environment, "PYTHONHASHSEED": "0", "PYTHONPATH": "tests"}
@@ -68,6 +68,7 @@ def test_an_operator_that_loses_a_row_is_found_and_made_small(monkeypatch):
         return whole(shard, name, rows - (rows > 0), worker)
 
     monkeypatch.setattr(Worker, "changes", lossy)
+    monkeypatch.setattr("fuzz.watch.MAX_SHRUNK", 1)
     monkeypatch.setattr(children, "LONGEST_SECONDS", 600.0)  # a busy machine may take longer than the limit
     found, said = explored("worker", 1, 20)
     assert found.failures
@@ -81,8 +82,9 @@ def test_an_operator_that_loses_a_row_is_found_and_made_small(monkeypatch):
 
 def test_a_wrong_reference_is_found(monkeypatch):
     monkeypatch.setattr("fuzz.watch.MAX_SHRUNK", 1)
+    monkeypatch.setattr("fuzz.shrink.MOST_SECONDS", 1.0)  # the first attempt has the failure
     monkeypatch.setitem(operators.OPERATORS, Threshold, lambda _, __, rows: rows)
-    found, said = explored("worker", 1, 60)
+    found, said = explored("worker", 1, 20)
     assert found.failures
     assert "threshold" in said.split("made smaller")[1]
 

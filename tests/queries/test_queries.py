@@ -8,7 +8,7 @@ import inspect
 import string
 from contextlib import closing
 from decimal import Decimal
-from random import Random, randrange
+from random import Random, SystemRandom, randrange
 
 import duckdb
 import pytest
@@ -60,12 +60,13 @@ def test_an_answer_equals_duckdbs_for_other_parameters(sf001, name, variant):
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_neither_batches_nor_variants_change_the_stream(chunked, name):
+    """Batches of one row take most of the time, so one variant has them, another one in each run."""
     spec, work = query(name), Cell(name, "0.001", "window:300")
-    reference = verify.run_stream(work, chunked)
-    for variant in spec.variants:
-        for physical in (1, 13, 1000, ALL):
-            if variant not in spec.accumulated:
-                assert verify.check_digest(reference, work.but(variant=variant, physical=physical), chunked) == ""
+    variants = [variant for variant in spec.variants if variant not in spec.accumulated]
+    reference, chosen = verify.run_stream(work, chunked), SystemRandom().choice(variants)
+    for variant in variants:
+        for physical in (1, 13, 1000, ALL) if variant == chosen else (13, ALL):
+            assert verify.check_digest(reference, work.but(variant=variant, physical=physical), chunked) == ""
 
 
 @pytest.mark.parametrize("work", ["insert", "window:50"])

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from deltamark.dataflow.sql import front_end
 from deltamark.dataflow.sql.algebra.operations import Relational
 from deltamark.dataflow.sql.algebra.reader import read_plan, reads_any_column
 from deltamark.dataflow.sql.fragments import parsed
@@ -35,12 +36,6 @@ OPTIMIZED = "true"
 UNSERIALIZED = "Failed to bind column reference"
 """How the error begins for an optimized plan that DuckDB cannot serialize; it can serialize the plan before."""
 
-CONFIG: dict[str, str | bool | int | float | list[str]] = {
-    "python_enable_replacements": False,
-    "enable_external_access": False,
-}
-"""Only the relations are tables: no files, and no variables of Python."""
-
 OTHER_SELECT = re.compile(r"\s*(describe|desc|show|summarize)\b", re.IGNORECASE)
 """The beginnings of other statements that DuckDB counts as SELECT."""
 
@@ -59,7 +54,7 @@ def planned(written: Written, schemas: Mapping[str, Schema]) -> tuple[Relational
 
     text = written.text
     _refuse_names(schemas)
-    with duckdb.connect(config=CONFIG) as connection:
+    with front_end.connect() as connection:
         _disable(connection, DISABLED)
         for name, schema in schemas.items():
             connection.execute(f"CREATE TABLE {quoted(name)} ({', '.join(_columns(schema))})")

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.engines.chain import Pieces
-from support.engines.driving import added, arrays, at_once, between, feed, maintained, stream_of, undone
+from support.engines.driving import added, arrays, at_once, between, feed, maintained, stream_of
 from support.engines.late import fed, live
-from support.engines.laws import check_cuts, check_order
+from support.engines.laws import check_life
 from support.random_plans.case import Case
 from support.random_plans.strategies import cuts, streams_of
 from support.random_plans.streams import times_of
@@ -40,34 +40,10 @@ def drawn(data, name: str, variant="least") -> Case:
 
 @each_motif
 @pytest.mark.parametrize("variant", ["least", "fixed"])
-@few
+@settings(max_examples=5)
 @given(data=st.data())
-def test_a_delta_query_is_the_join_of_whole_collections(name, variant, data):
-    case = drawn(data, name, variant)
-    expected = changes(motif(name, "binary").node, case.streams)
-    assert maintained(case.collection, case.streams, data.draw(cuts(case.streams))) == expected
-
-
-@each_motif
-@few
-@given(data=st.data(), seed=st.integers(0, 99))
-def test_neither_cuts_nor_the_order_within_a_time_matter(name, data, seed):
-    case = drawn(data, name)
-    check_cuts(case, data.draw(cuts(case.streams)))
-    check_order(case, seed)
-
-
-@each_motif
-@few
-@given(data=st.data())
-def test_deleted_rows_leave_no_state(name, data):
-    case = drawn(data, name)
-    with closing(Dataflow(case.collection)) as worker:
-        times = times_of(case.streams)
-        whole = undone(case.streams)
-        feed(worker, case.collection, case.streams)
-        feed(worker, case.collection, between(whole, set(times_of(whole)) - set(times)))
-        assert worker.state_rows() == 0
+def test_a_delta_query_is_the_join_of_whole_collections_and_keeps_no_deleted_row(name, variant, data):
+    check_life(drawn(data, name, variant), data, motif(name, "binary"))
 
 
 @each_motif

@@ -14,10 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.engines.driving import arrays, at_once, feed, maintained
-from support.engines.laws import check_cuts, check_nothing_is_left, check_order, check_recomputation
+from support.engines.laws import check_life
 from support.random_plans.case import Case
 from support.random_plans.seeded_streams import any_value, long_stream, with_one_key
-from support.random_plans.strategies import cases, cuts, streams_of
+from support.random_plans.strategies import cases, streams_of
 from support.random_plans.streams import inputs_of
 from support.reference.answers import changes
 from support.reference.rows import Row, Update
@@ -30,76 +30,31 @@ from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import Schema, integer
 from deltamark.errors import DeltamarkError
 
-few = settings(max_examples=5)
-many = settings(max_examples=40)
-
 
 def drawn(data: st.DataObject, name: str) -> Case:
     return Case(OPERATORS[name], data.draw(streams_of(OPERATORS[name])))
 
 
 @each_operator
-@few
+@settings(max_examples=8)
 @given(st.data())
-def test_the_integral_of_changes_is_the_recomputed_answer(name, data):
-    case = drawn(data, name)
-    check_recomputation(case, data.draw(cuts(case.streams)))
+def test_changes_are_the_recomputed_ones_and_deleted_rows_leave_no_state(name, data):
+    check_life(drawn(data, name), data)
 
 
 @each_operator
-@few
+@settings(max_examples=5)
 @given(st.data())
-def test_a_batch_is_its_singletons(name, data):
-    case = drawn(data, name)
-    check_cuts(case, data.draw(cuts(case.streams)))
-
-
-@each_operator
-@few
-@given(st.data(), st.integers(0, 99))
-def test_all_keys_may_have_ids_in_pages(name, data, seed):
-    case, rule = drawn(data, name), "deltamark.dataflow.plan.direct_keys"
+def test_all_keys_may_have_ids_in_pages(name, data):
+    rule = "deltamark.dataflow.plan.direct_keys"
     with patch(f"{rule}.MIN_PAGED_KEYS", 0), patch(f"{rule}.PAGED_KEYS_PER_EXPECTED_ROW", 0):
-        check_recomputation(case, data.draw(cuts(case.streams)))
-        check_nothing_is_left(case, seed)
+        check_life(drawn(data, name), data)
 
 
-@each_operator
-@few
-@given(st.data(), st.integers(0, 99))
-def test_the_order_within_a_time_is_irrelevant(name, data, seed):
-    check_order(drawn(data, name), seed)
-
-
-@each_operator
-@few
-@given(st.data(), st.integers(0, 99))
-def test_deleted_rows_leave_no_state(name, data, seed):
-    check_nothing_is_left(drawn(data, name), seed)
-
-
-@many
+@settings(max_examples=100)
 @given(cases(), st.data())
-def test_plans_equal_their_recomputation(case, data):
-    check_recomputation(case, data.draw(cuts(case.streams)))
-
-
-@many
-@given(cases(), st.data())
-def test_plans_may_be_fed_in_any_batches(case, data):
-    check_cuts(case, data.draw(cuts(case.streams)))
-
-
-@many
-@given(cases(), st.integers(0, 99))
-def test_plans_ignore_the_order_within_a_time(case, seed):
-    check_order(case, seed)
-
-
-@many
-@given(cases(), st.integers(0, 99))
-def test_plans_keep_no_deleted_row(case, seed):
-    check_nothing_is_left(case, seed)
+def test_plans_equal_their_recomputation_and_keep_no_deleted_row(case, data):
+    check_life(case, data)
 
 
 @each_operator

@@ -15,7 +15,7 @@ from support.engines.driving import arrays, at_once, between, feed, maintained, 
 from support.engines.explanations import parts, readers
 from support.engines.inside import worker_of
 from support.engines.late import check_late, cuts_of, fed
-from support.engines.laws import check_cuts, check_nothing_is_left, check_order, check_recomputation
+from support.engines.laws import check_life, check_recomputation
 from support.random_plans.loop_laws import drawn, each_loop
 from support.random_plans.seeded_streams import long_stream
 from support.random_plans.strategies import cuts, streams_of
@@ -34,19 +34,10 @@ few = settings(max_examples=5)
 
 
 @each_loop
-@few
+@settings(max_examples=8)
 @given(data=st.data())
-def test_a_loop_is_its_recomputed_fixpoint(name, data):
-    case = drawn(data, name)
-    check_recomputation(case, data.draw(cuts(case.streams)))
-
-
-@each_loop
-@few
-@given(data=st.data())
-def test_a_loop_may_be_fed_in_any_batches(name, data):
-    case = drawn(data, name)
-    check_cuts(case, data.draw(cuts(case.streams)))
+def test_a_loop_is_its_recomputed_fixpoint_and_keeps_no_deleted_row(name, data):
+    check_life(drawn(data, name), data)
 
 
 @each_loop
@@ -64,20 +55,6 @@ def test_a_slice_that_only_later_iterations_join_is_joined_once():
     streams = {"roots": [((0,), 0, 1)], "edges": [((0, 1, 0), 1, 1), ((1, 2, 2), 1, 1), ((1, 2, 2), 2, -1)]}
     with patch("deltamark.dataflow.builder.program.SLICE_ROWS", 1):
         assert at_once(plan, streams) == changes(plan.node, streams)
-
-
-@each_loop
-@few
-@given(data=st.data(), seed=st.integers(0, 99))
-def test_a_loop_ignores_the_order_within_a_time(name, data, seed):
-    check_order(drawn(data, name), seed)
-
-
-@each_loop
-@few
-@given(data=st.data(), seed=st.integers(0, 99))
-def test_a_loop_keeps_no_deleted_row(name, data, seed):
-    check_nothing_is_left(drawn(data, name), seed)
 
 
 @each_loop

@@ -21,7 +21,7 @@ from deltamark.errors import DeltamarkError
 from deltamark.harness.engines.spark_session import SESSIONS
 from deltamark.spark import maintain
 
-pytestmark = pytest.mark.waits(10)
+pytestmark = pytest.mark.waits(6)
 
 BY_REGION = """
 SELECT region, count(*) AS sales, sum(price) AS revenue, count(note) AS notes

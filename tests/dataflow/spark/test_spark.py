@@ -18,7 +18,6 @@ from pyspark.errors import StreamingQueryException
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.spark.query import LATE_PYTHON, SparkQuery, explained
 from deltamark.dataflow.types import NULL, SHORT, TEXT, Field, Schema, code_type, date_type, integer, pack_short
-from deltamark.datagen import scratch
 from deltamark.datagen.feed import last_time
 from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
@@ -32,9 +31,9 @@ from deltamark.harness.engines.spark_session import SESSIONS
 from deltamark.harness.measure import timing
 from deltamark.harness.measure.cell import Cell
 
-pytestmark = pytest.mark.waits(10)
+pytestmark = pytest.mark.waits(4)
 
-CELL = Cell("q10", "0.001", "refresh:5", physical=2500, workers=2, engine="spark", master="local[2]")
+CELL = Cell("q12", "0.001", "refresh:5", physical=2500, workers=2, engine="spark", master="local[2]")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -45,7 +44,7 @@ def _one_session():
 
 @pytest.fixture(scope="module")
 def finished(chunked, tmp_path_factory):
-    """A query of three stages in a directory of its own, whose driver was killed, and whose end is in this process.
+    """A query of two stages in a directory of its own, whose driver was killed, and whose end is in this process.
 
     Return its cell and its digest.
     """
@@ -53,6 +52,15 @@ def finished(chunked, tmp_path_factory):
     assert run_driver(cell, chunked, StrikePlan(killing("driver"), 1, max_delay=1.0), outcome, Random(1)) == ""
     assert len(outcome.strikes) == 1
     return cell, verify.digest_of(cell, chunked)
+
+
+@pytest.fixture(scope="module")
+def ended(finished, chunked):
+    """The finished query, which was started once more and found nothing to do."""
+    work = workload(chunked, finished[0].workload)
+    running = SparkEngine(finished[0], chunked, work).start(work.rounds)
+    running.wait()
+    return running
 
 
 def embedded(cell, dataset):
@@ -64,12 +72,9 @@ def test_the_change_stream_equals_that_of_one_worker(finished, chunked):
     assert digest == embedded(cell, chunked)
 
 
-def test_every_shard_reports_the_state_that_it_has_stored(finished, chunked):
-    cell, work = finished[0], workload(chunked, finished[0].workload)
-    running = SparkEngine(cell, chunked, work).start(work.rounds)
-    running.wait()
-    state = running.state()
-    assert [(each.stage, each.shard) for each in state] == list(product(range(1, running.stages + 1), range(2)))
+def test_every_shard_reports_the_state_that_it_has_stored(ended):
+    state = ended.state()
+    assert [(each.stage, each.shard) for each in state] == list(product(range(1, ended.stages + 1), range(2)))
     assert all(each.size > each.rows > 0 for each in state if each.stage == 1)
 
 
@@ -95,33 +100,27 @@ class Late:
 
 
 @pytest.mark.parametrize("end", [SparkQuery.wait, lambda running: [*running.progress()]])
-def test_a_query_starts_again_if_a_python_process_was_late(end, finished, chunked):
-    work = workload(chunked, finished[0].workload)
-    running = SparkEngine(finished[0], chunked, work).start(work.rounds)
-    running.wait()
-    running._query = Late()
-    end(running)
-    assert not running._query.isActive
-    assert not isinstance(running._query, Late)
+def test_a_query_starts_again_if_a_python_process_was_late(end, ended):
+    ended._query = Late()
+    end(ended)
+    assert not ended._query.isActive
+    assert not isinstance(ended._query, Late)
 
 
-def test_a_query_whose_python_processes_are_always_late_fails(finished, chunked, monkeypatch):
-    work = workload(chunked, finished[0].workload)
-    running = SparkEngine(finished[0], chunked, work).start(work.rounds)
-    running.wait()
-    running._query = Late()
-    monkeypatch.setattr(running, "_start", Late)
+def test_a_query_whose_python_processes_are_always_late_fails(ended, monkeypatch):
+    monkeypatch.setattr(ended, "_query", Late())
+    monkeypatch.setattr(ended, "_start", Late)
     with pytest.raises(DeltamarkError, match=LATE_PYTHON):
-        running.wait()
+        ended.wait()
 
 
 @pytest.fixture(scope="module")
 def timed(chunked):
-    """A timed run of a query of two stages, whose changes are checked.
+    """A timed run of the query, whose changes are checked.
 
     Return its check, its result and the parts of its last micro-batch, which Spark forgets with the session.
     """
-    cell, engines = CELL.but(query="q12", checkpoint=""), []
+    cell, engines = CELL.but(checkpoint=""), []
     work = workload(chunked, cell.workload)
     check = open_check(cell, work, {last_time(work.rounds, cell.logical): [("no", "answer")]})
 
@@ -135,7 +134,7 @@ def timed(chunked):
 
 def test_a_timed_run_has_the_changes_that_are_checked(timed, chunked):
     check, run, _ = timed
-    assert check.digest == str(embedded(CELL.but(query="q12"), chunked))
+    assert check.digest == str(embedded(CELL, chunked))
     assert check.changes == run.changes
     assert check.problem.startswith("after ")
 
@@ -148,7 +147,7 @@ def test_the_stages_of_a_micro_batch_run_one_after_another(timed):
 
 
 def test_recomputation_on_spark_sql_ignores_retracted_rows(chunked):
-    cell = CELL.but(query="q12", workload="window:500", engine="spark-sql", checkpoint="", physical=500)
+    cell = CELL.but(workload="window:500", engine="spark-sql", checkpoint="", physical=500)
     work = workload(chunked, cell.workload)
     half = work.rounds // 2 // cell.physical * cell.physical
     wanted = moments(cell, [half, work.rounds], [])
@@ -245,12 +244,3 @@ def test_a_query_survives_the_kill_of_a_python_worker(chunked, tmp_path):
 def kill_one_worker(choices):
     if workers := list(victims(os.getpid(), "worker")):
         choices.choice(workers).kill()
-
-
-def test_the_directory_of_a_live_jvm_is_not_swept():
-    """Spark writes to the directory of the first session of its JVM, also in later sessions."""
-    for _ in range(2):
-        SESSIONS.close()
-        directory = Path(SESSIONS.on(CELL.master).sparkContext._temp_dir)
-    scratch.sweep()
-    assert directory.exists()

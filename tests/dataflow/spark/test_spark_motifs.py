@@ -29,7 +29,7 @@ from deltamark.queries.graph.motifs import MOTIFS, motif
 
 MASTER = "local[2]"
 
-pytestmark = pytest.mark.waits(15)
+pytestmark = pytest.mark.waits(2)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -63,8 +63,9 @@ def test_a_file_that_may_not_grow_is_an_error(tmp_path):
     assert f"error: cannot read or write: {tmp_path}/x.html: File too large; make room" in errors
 
 
-@pytest.mark.parametrize("words", [["--help"], ["sql", "--help"], ["sql", "q01"], ["sql", "q99"]])
-@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(("words", "unbuffered"), [
+    (["--help"], ""), (["sql", "--help"], "1"), (["sql", "q01"], ""), (["sql", "q01"], "1"), (["sql", "q99"], ""),
+])  # fmt: skip
 def test_output_that_cannot_be_written_is_an_error(words, unbuffered):
     with Path("/dev/full").open("w") as full:
         code, errors = harness(*words, stdout=full, env={**os.environ, "PYTHONUNBUFFERED": unbuffered})

@@ -125,7 +125,7 @@ def start(data: Path) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-@pytest.mark.waits(35)
+@pytest.mark.waits(30)
 def test_kill_at_any_moment_leaves_nothing_or_all(tmp_path, data):
     """Kill -9 or Ctrl-C at a random moment of about ten seconds; then two runs at once complete the data."""
     directory, chance = tmp_path / "data", SystemRandom()

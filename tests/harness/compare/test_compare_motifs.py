@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from dataclasses import asdict, replace
 
 import msgspec
@@ -38,7 +37,6 @@ def directory(tmp_path_factory):
 def server(directory):
     server = MotifServer(oriented(stored(directory)))
     server.warm()
-    gc.unfreeze()
     return server
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from contextlib import closing
 from unittest.mock import Mock
 
@@ -23,13 +22,6 @@ from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.cell_job import CellJob, answers_of, measured
 from deltamark.harness.measure.windows import spans
 from deltamark.queries.catalogue import QUERIES
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _settled_heap():
-    """Freeze the objects of other tests, since every measurement begins with a garbage collection."""
-    gc.collect()
-    gc.freeze()
 
 
 def answers(dataset, cell, sample=0):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-
 import msgspec
 from msgspec import structs
 
@@ -20,7 +18,6 @@ class Near:
 
     def warm(self):
         self._server.warm()
-        gc.unfreeze()
 
     def oracle_answers(self, cell, rounds, limit, moments=()):
         return self._reply(OracleRequest(cell, limit, tuple(rounds), tuple(moments)), OracleReply)

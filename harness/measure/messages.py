@@ -97,7 +97,7 @@ class SampleReply(Reply, frozen=True, kw_only=True):
 
 
 class CellReply(Reply, frozen=True, kw_only=True):
-    """What came out of a cell: the fields of a `Record` of these names, which describes them."""
+    """The outcome of a cell: the fields of a `Record` of these names, which describes them."""
 
     control: float = 0.0
     digest: str = ""

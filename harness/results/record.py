@@ -1,4 +1,4 @@
-"""Records: what was measured (parameters), and what came out (figures), or the reason why it failed.
+"""Records: the parameters of a measurement and its figures, or the reason why it failed.
 
 A record is one JSON object a line. A cell has one record, or one for each row of its suite's table; the records of a
 cell have the same `cell`, `key` and time. `cell` is the name of the measured work, and compares across time; `key` also
@@ -113,7 +113,7 @@ REFUSED = "refused: "
 
 
 class TableRow(NamedTuple):
-    """What the measurement of a suite's cell yields for a row of its table."""
+    """The outcome of a suite's cell for a row of its table."""
 
     name: str
     figures: Figures

@@ -185,9 +185,9 @@ class Record(Struct, frozen=True, kw_only=True):
     timed_cpu = _PerRun(0.0)
     untimed_cpu = _PerRun(0.0)
     """The CPU time of the processes of an external engine in the clock, and outside of it."""
-    compared = _PerRun(0.0)
+    compared = _PerRun(0)
     """The logical times at which the answers of this cell equal DuckDB's; empty in records of older code."""
-    trace_rows = _PerRun(0.0)
+    trace_rows = _PerRun(0)
     trace_seconds = _PerRun(0.0)
     """Per batch of the fastest run: the number of rows fed so far, and its latency. Empty if there are many batches."""
     requests = _Number(0)
@@ -218,9 +218,10 @@ class Record(Struct, frozen=True, kw_only=True):
         for name in {"query", "sf"} - self.params.keys():
             raise ValueError(f"the parameter `{name}` is missing")
         for name, each in _ATTRIBUTES.items():
-            values = self.figures.get(name, []) if isinstance(each, _Number) and isinstance(each.default, int) else []
-            if not all(isinstance(value, int) for value in values):
+            values = self.figures.get(name, [])
+            if type(each.default) is int and not all(isinstance(value, int) for value in values):
                 raise ValueError(f"the figure `{name}` is not a count: {shortened(repr(values))}")
+        _ = self.external  # refuses another type
         scale_factor(self.sf)
         counted = self.tuples and self.batches
         if self.has_numbers and not (min(self.seconds) > 0 and counted and {*SPREAD} <= self.figures.keys()):
@@ -252,7 +253,9 @@ class Record(Struct, frozen=True, kw_only=True):
     @property
     def external(self) -> EngineInfo | None:
         """The description of an external engine; None for a built-in one."""
-        said = {name.removeprefix("engine_"): value for name, value in self.params.items() if "engine_" in name}
+        said = {
+            name.removeprefix("engine_"): value for name, value in self.params.items() if name.startswith("engine_")
+        }
         return msgspec.convert(said, EngineInfo) if said else None
 
     def least(self, figure: str) -> float:

@@ -49,7 +49,6 @@ from deltamark.queries.sql_text import VARIANT
 
 FASTEST = "the fastest of the timed runs; if only a sample was timed, its rate"
 PEAK: Column = ("peak rate", "arg_max(shown(c, c.rate), c.rate)", rate)
-BY_QUERY = "GROUP BY rank, engine, query, name ORDER BY rank, query"
 
 
 def tables(records: Iterable[Record], sf: str) -> list[Table]:

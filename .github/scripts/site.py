@@ -62,7 +62,9 @@ def _extract(branch: str, directory: Path) -> None:
 
 def _scale_factors(file: Path) -> list[str]:
     with file.open(encoding="utf-8") as lines:
-        return sorted({json.loads(line)["sf"] for line in lines}, key=float)
+        contents = map(json.loads, lines)
+        found = {content.get("params", content).get("sf") for content in contents}  # other suites have none
+    return sorted(found - {None}, key=float)
 
 
 def _link(path: str, text: str) -> str:

@@ -12,7 +12,7 @@ from deltamark.errors import DeltamarkError
 from deltamark.harness.chaos.running import CommandRun, Invocation
 from deltamark.harness.results import store
 from deltamark.harness.results.machine import ROOT
-from deltamark.harness.results.record import QueryRecord, of_queries
+from deltamark.harness.results.record import Record, of_queries
 
 CELLS = ("QUERIES=q06,q15", "PHYSICAL=100,1000", "WORKERS=1,2", "ENGINES=embedded,duckdb", "SAMPLE=5", "RUNS=1")
 FILES = {store.RECORDS, store.SESSIONS, store.LOCK}
@@ -39,7 +39,7 @@ class BenchTrial:
     def keep_result(self) -> None:
         self._expected = {record.key: _timeless(record) for record in self._records()}
 
-    def _records(self) -> list[QueryRecord]:
+    def _records(self) -> list[Record]:
         return of_queries(store.read(self._machine).records, self._sf)
 
     @property
@@ -62,7 +62,7 @@ class BenchTrial:
             if not path.is_dir() and path.name not in FILES:
                 yield f"{path.relative_to(self._results)} was left"
 
-    def _wrong_records(self, records: list[QueryRecord]) -> Iterator[str]:
+    def _wrong_records(self, records: list[Record]) -> Iterator[str]:
         """Compare the records of successful cells with those of an undisturbed run."""
         counts = Counter(record.key for record in records)
         yield from (f"the cell {key} is missing" for key in self._expected if key not in counts)
@@ -77,6 +77,6 @@ class BenchTrial:
                 yield f"{record.cell} has {_timeless(record)}, not {self._expected[record.key]}"
 
 
-def _timeless(record: QueryRecord) -> TimelessFacts:
+def _timeless(record: Record) -> TimelessFacts:
     """Return the facts that do not depend on the speed of the machine."""
     return record.cell, record.digest, record.tuples, record.changes

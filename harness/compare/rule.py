@@ -10,7 +10,7 @@ from typing import Literal
 
 from deltamark.harness.console.formatting import TableEntry, brief, megabytes
 from deltamark.harness.measure.stats import interval
-from deltamark.harness.tables.entry import MIN_STATE_ROWS
+from deltamark.harness.tables.relation import MIN_STATE_ROWS
 
 SCREEN_PAIRS, CONFIRM_PAIRS = 10, 20
 MIN_CONFIRM_PAIRS = 9

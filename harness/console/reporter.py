@@ -12,14 +12,13 @@ from rich.live import Live
 from rich.text import Text
 
 from deltamark.harness.console.console import ERR, fold_parts, say, terminal_width
-from deltamark.harness.console.formatting import brief, rate, span
+from deltamark.harness.console.formatting import brief, counted, rate, span
 from deltamark.harness.measure.stats import percentile
 from deltamark.harness.results.plausibility import doubt_of
-from deltamark.harness.results.record import QueryRecord, Record
+from deltamark.harness.results.record import TPCH, Record
 from deltamark.harness.results.session import Facts, Header
-from deltamark.harness.results.table_record import TableRecord
 from deltamark.harness.suites.plan import BenchmarkCell, Estimate, Plan
-from deltamark.harness.tables.entry import why
+from deltamark.harness.tables.relation import why
 
 MAX_BAD_LINES = 5
 """The wrong and failed cells that are listed at the end of a run; the report lists all."""
@@ -53,15 +52,15 @@ class Reporter:
             )  # fmt: skip
             self._live.start(refresh=True)
 
-    def on_record(self, record: Record, remaining: int, estimate: Estimate) -> None:
+    def on_records(self, records: Sequence[Record], remaining: int, estimate: Estimate) -> None:
         self._clear()
         self._done = self._total - remaining
         elapsed = span(time.monotonic() - self._started)
         left = [f", {elapsed} so far", f", {left_text(estimate)}"] if remaining else [f", {elapsed} in all"]
         self._left = "".join(left)
-        label, *outcome = _parts(record)
-        counted = f"{self._done:>{len(str(self._total))}}/{self._total} {label}"
-        say(fold_parts([counted, *outcome, *left], terminal_width()))
+        label, *outcome = _parts(records)
+        number = f"{self._done:>{len(str(self._total))}}/{self._total} {label}"
+        say(fold_parts([number, *outcome, *left], terminal_width()))
 
     def _clear(self) -> None:
         if self._live is not None:
@@ -111,43 +110,37 @@ def machine_line(facts: Facts) -> str:
     )
 
 
-def _parts(record: Record) -> list[str]:
-    """Describe a record: its label, its numbers or the reason why it has none, and its checks."""
-    width = QUERY_LABEL_WIDTH if isinstance(record, QueryRecord) else TABLE_LABEL_WIDTH
-    return [f"{record.label:<{width}}", *(_outcome(record) if record.status == "ok" else _reason(record))]
+def _parts(records: Sequence[Record]) -> list[str]:
+    """Describe the records of a cell: its label, its numbers or the reason why it has none, and its checks."""
+    first = records[0]
+    width = QUERY_LABEL_WIDTH if first.suite == TPCH else TABLE_LABEL_WIDTH
+    return [f"{first.label:<{width}}", *(_outcome(first, len(records)) if first.status == "ok" else _reason(first))]
 
 
-def _outcome(record: Record) -> list[str]:
-    match record:
-        case QueryRecord():
-            numbers = f" {brief(record.best).text:>8} {rate(record.rate).text:>10}  p99 {_p99(record):>8}"
-            checks = f"  {len(record.seconds)} runs, {record.verified or 'not verified'}"
-            return [numbers, checks, *([f", not plausible: {doubt}"] if (doubt := doubt_of(record)) else [])]
-        case TableRecord():
-            rows = f"{len(record.rows)} row{'s' if len(record.rows) > 1 else ''}"
-            checked = f", checked {record.verified}" if record.verified else ""
-            return [f" {brief(record.elapsed).text:>8}", f"  {rows}{checked}"]
-        case _:
-            return []
-
-
-def _p99(record: QueryRecord) -> str:
-    return brief(record.latency["p99"]).text
+def _outcome(record: Record, rows: int) -> list[str]:
+    if record.suite != TPCH:
+        checked = f", checked {record.verified}" if record.verified else ""
+        return [f" {brief(record.elapsed).text:>8}", f"  {counted(rows, 'row')}{checked}"]
+    p99 = brief(record.latency["p99"]).text
+    numbers = f" {brief(record.best).text:>8} {rate(record.rate).text:>10}  p99 {p99:>8}"
+    checks = f"  {len(record.seconds)} runs, {record.verified or 'not verified'}"
+    return [numbers, checks, *([f", not plausible: {doubt}"] if (doubt := doubt_of(record)) else [])]
 
 
 def _reason(record: Record) -> list[str]:
-    text = f" {why(record).text}"
+    text = f" {why(record)}"
     return [text] if record.status == "timeout" else [text, f": {record.problem}"]
 
 
-def outcome_line(records: Sequence[Record], remaining: int) -> str:
+def outcome_line(cells: Sequence[Sequence[Record]], remaining: int) -> str:
     """Count the outcomes of a run, and give the range of the control work, which shows changes of the machine."""
+    records = [first for first, *_ in cells]
     counts = Counter(record.status for record in records)
     bad = ", ".join(
         f"{counts[status]} {status}" for status in ("wrong", "failed", "timeout", "refused") if counts[status]
     )
     parts = [f"{len(records)} cells measured{': ' + bad if bad else ''}"]
-    if doubtful := sum(isinstance(record, QueryRecord) and bool(doubt_of(record)) for record in records):
+    if doubtful := sum(bool(doubt_of(record)) for record in records):
         parts.append(f"{doubtful} with a time that is not plausible")
     if remaining:
         parts.append(f"{remaining} left")
@@ -158,8 +151,8 @@ def outcome_line(records: Sequence[Record], remaining: int) -> str:
     return "; ".join(parts)
 
 
-def bad_lines(records: Sequence[Record]) -> list[str]:
+def bad_lines(cells: Sequence[Sequence[Record]]) -> list[str]:
     """Describe the wrong and failed cells, the first of many."""
-    bad = ["".join(_parts(record)) for record in records if record.is_bad]
+    bad = ["".join(_parts(records)) for records in cells if records[0].is_bad]
     more = [f"and {len(bad) - MAX_BAD_LINES} more"] if len(bad) > MAX_BAD_LINES else []
     return [*bad[:MAX_BAD_LINES], *more]

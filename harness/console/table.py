@@ -12,8 +12,7 @@ from typing import Literal
 from tabulate import tabulate
 
 from deltamark.harness.console.console import fold
-from deltamark.harness.console.formatting import MARK, TableEntry, in_one_unit, words
-from deltamark.harness.measure.stats import geomean
+from deltamark.harness.console.formatting import MARK, TableEntry, in_one_unit
 
 Entries = list[TableEntry]
 Style = Literal["simple", "github"]
@@ -46,21 +45,6 @@ class Table:
         rows: list[Entries] = [list(row) for row in zip(*columns, strict=True)]
         self.foot = rows.pop() if self.foot else None
         self.rows = rows
-
-
-def mean_foot(rows: Sequence[Entries], formats: Sequence[Callable[[float], TableEntry] | None]) -> Entries | None:
-    """Return a row of geometric means over our engine's rows, or None for fewer than two of them.
-
-    A column has a mean if it has a format and every row has a positive number in it.
-    """
-    ours = [row for row in rows if " " not in row[0].text]
-    if len(ours) < 2:
-        return None
-    foot = [words("geomean")]
-    for column, form in enumerate(formats, 1):
-        values = [row[column].value for row in ours]
-        foot.append(form(geomean(values)) if form and all(value > 0 for value in values) else words(""))
-    return foot
 
 
 def text(table: Table, width: int | None = None) -> str:

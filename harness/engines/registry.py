@@ -17,7 +17,7 @@ from deltamark.harness.engines.spark import SparkEngine
 from deltamark.harness.engines.spark_sql import SparkSqlEngine
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.peers.manifest import PEERS, peer
-from deltamark.harness.results.record import EngineInfo, QueryRecord
+from deltamark.harness.results.record import EngineInfo, Record
 
 PLAN_ENGINES: dict[str, type[PlanEngine]] = {each.name: each for each in (EmbeddedEngine, SparkEngine)}
 BUILT_IN: dict[str, type[Engine]] = {**PLAN_ENGINES, **{each.name: each for each in (DuckDBEngine, SparkSqlEngine)}}
@@ -52,7 +52,7 @@ def external_info(name: str) -> EngineInfo | None:
     return named.info(name) if named.is_external(name) else None
 
 
-def recorded_capabilities(record: QueryRecord) -> Capabilities:
+def recorded_capabilities(record: Record) -> Capabilities:
     """Return the capabilities of the engine of a record, which may not be on this machine."""
     if record.engine in BUILT_IN:
         return BUILT_IN[record.engine].capabilities
@@ -60,7 +60,7 @@ def recorded_capabilities(record: QueryRecord) -> Capabilities:
     if said is None:
         return Capabilities(output="batches")
     return Capabilities(
-        output=said.output, recomputes=not said.maintains or record.recomputed, has_session=said.session
+        output=said.output, recomputes=not said.maintains or bool(record.recomputed), has_session=said.session
     )
 
 

@@ -13,10 +13,9 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 from pathlib import Path
 
-from deltamark.harness.export.metrics import Metric, metrics
-from deltamark.harness.export.source import Encoded, ExportFormat, ExportSource, json_bytes, with_numbers
+from deltamark.harness.export.formats import Encoded, ExportSource, Metric, json_bytes, metrics, with_numbers
 from deltamark.harness.results.commits import KnownCommit, branches, known_commits, reachable
-from deltamark.harness.results.record import MEASURING, QueryRecord
+from deltamark.harness.results.record import MEASURING, Record
 from deltamark.harness.results.session import Facts
 
 CONFIGURATION_VERSION, MACHINE_VERSION, BENCHMARKS_VERSION, RESULTS_VERSION = 1, 1, 2, 2
@@ -33,7 +32,7 @@ Results = dict[str, dict[str, Metric]]
 """The metrics by benchmark and value of the parameter."""
 
 
-def _encode(source: ExportSource) -> Encoded:
+def asv(source: ExportSource) -> Encoded:
     by_commit, left_out = _by_commit(source)
     machine = _machine(source)
     files: dict[str, object] = {
@@ -48,12 +47,12 @@ def _encode(source: ExportSource) -> Encoded:
     return Encoded({name: json_bytes(value) for name, value in files.items()}, cells, left_out)
 
 
-def _by_commit(source: ExportSource) -> tuple[dict[tuple[KnownCommit, str], list[QueryRecord]], Counter[str]]:
+def _by_commit(source: ExportSource) -> tuple[dict[tuple[KnownCommit, str], list[Record]], Counter[str]]:
     """Return the last record of each cell at each commit with each version of Python."""
     known, in_branches = known_commits(source.repository, source.records), reachable(source.repository)
     last = {(record.commit, _python(record), record.cell): record for record in source.records}
     records, left_out = with_numbers(last.values())
-    found: dict[tuple[KnownCommit, str], list[QueryRecord]] = defaultdict(list)
+    found: dict[tuple[KnownCommit, str], list[Record]] = defaultdict(list)
     for record in records:
         commit = known.get(record.commit)
         if commit and commit.sha in in_branches:
@@ -63,7 +62,7 @@ def _by_commit(source: ExportSource) -> tuple[dict[tuple[KnownCommit, str], list
     return dict(sorted(found.items())), left_out
 
 
-def _python(record: QueryRecord) -> str:
+def _python(record: Record) -> str:
     version = re.search(r"\bpython (\S+?)(,|$)", record.versions)
     return version[1] if version else "unknown"
 
@@ -86,7 +85,7 @@ def _machine(source: ExportSource) -> dict[str, str]:
     }  # fmt: skip
 
 
-def _results(records: Iterable[QueryRecord]) -> Results:
+def _results(records: Iterable[Record]) -> Results:
     """Return the metrics of records that are sorted by cell."""
     found: Results = defaultdict(dict)
     for record in records:
@@ -102,7 +101,7 @@ def _name(*words: str) -> str:
     return ".".join(re.sub(r"[^\w:-]+", "_", word) for word in words)
 
 
-def _benchmarks(by_commit: Iterable[list[QueryRecord]]) -> dict[str, object]:
+def _benchmarks(by_commit: Iterable[list[Record]]) -> dict[str, object]:
     """Describe each benchmark, with the cells of all commits."""
     records = sorted(chain.from_iterable(by_commit), key=lambda record: record.cell)
     found = _results(records)
@@ -133,6 +132,3 @@ def _row(results: Mapping[str, Metric]) -> list[object]:
     row: list[object] = [[metric.value for metric in results.values()], [list(results)], str(MEASURING)]
     samples = [metric.runs for metric in results.values()]
     return [*row, samples] if all(samples) else row
-
-
-ASV = ExportFormat("asv", _encode)

@@ -17,7 +17,7 @@ from deltamark.harness.history.change_points import change_points
 from deltamark.harness.history.sources import RecordFiles
 from deltamark.harness.measure.stats import interval, median
 from deltamark.harness.results.commits import Commit, KnownCommit, has_commit, ordered_commits
-from deltamark.harness.results.record import MEASURING, QueryRecord
+from deltamark.harness.results.record import MEASURING, Record, of_queries
 from deltamark.harness.results.session import Facts, Header
 from deltamark.harness.results.store import SESSIONS, complete_lines, read_lines, read_sessions
 
@@ -28,7 +28,7 @@ UNKNOWN_MACHINE = "unknown machine"
 class MachineRecord:
     """A record with the description of its machine."""
 
-    record: QueryRecord
+    record: Record
     machine: str
 
 
@@ -44,7 +44,7 @@ class Point:
     high: float
     """The 95% confidence interval of the median; the fastest and the slowest run if there are fewer than 6."""
     runs: int
-    record: QueryRecord
+    record: Record
     """The latest record."""
 
 
@@ -116,17 +116,17 @@ def read(files: Iterable[RecordFiles]) -> tuple[list[MachineRecord], int]:
     found: dict[tuple[object, ...], MachineRecord] = {}
     foreign = 0
     for each in files:
-        records, others = read_lines(complete_lines(each.records), each.path, QueryRecord)
+        stored = read_lines(complete_lines(each.records), each.path)
         sessions = read_sessions(complete_lines(each.sessions), each.path.with_name(SESSIONS))
-        foreign += others
-        for measured in with_machines(records, sessions):
+        foreign += stored.foreign
+        for measured in with_machines(of_queries(stored.records), sessions):
             record = measured.record
             identity = (measured.machine, record.session, record.cell, record.key, record.finished_at, *record.seconds)
             found[identity] = measured
     return list(found.values()), foreign
 
 
-def with_machines(records: Iterable[QueryRecord], sessions: Mapping[str, Header]) -> list[MachineRecord]:
+def with_machines(records: Iterable[Record], sessions: Mapping[str, Header]) -> list[MachineRecord]:
     described = {name: describe(header["machine"]) for name, header in sessions.items()}
     return [MachineRecord(record, described.get(record.session, UNKNOWN_MACHINE)) for record in records]
 
@@ -150,7 +150,7 @@ def commit_history(measured: Iterable[MachineRecord], known: Mapping[str, KnownC
     commits = ordered_commits((each.record for each in usable), known)
     position = {commit.name: number for number, commit in enumerate(commits)}
     usable.sort(key=lambda each: (each.record.cell, position[each.record.commit], each.machine))
-    groups: dict[tuple[str, str], list[QueryRecord]] = defaultdict(list)
+    groups: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for each in usable:
         groups[each.record.cell, each.machine].append(each.record)
     cells: dict[str, list[Series]] = defaultdict(list)
@@ -160,14 +160,14 @@ def commit_history(measured: Iterable[MachineRecord], known: Mapping[str, KnownC
     return CommitHistory(commits, list(dict.fromkeys(each.machine for each in usable)), cells)
 
 
-def _points(records: Iterable[QueryRecord], commits: Sequence[Commit], position: Mapping[str, int]) -> list[Point]:
-    by_commit: dict[int, list[QueryRecord]] = defaultdict(list)
+def _points(records: Iterable[Record], commits: Sequence[Commit], position: Mapping[str, int]) -> list[Point]:
+    by_commit: dict[int, list[Record]] = defaultdict(list)
     for record in records:
         by_commit[position[record.commit]].append(record)
     return [_point(number, commits[number], of_commit) for number, of_commit in by_commit.items()]
 
 
-def _point(number: int, commit: Commit, records: Sequence[QueryRecord]) -> Point:
+def _point(number: int, commit: Commit, records: Sequence[Record]) -> Point:
     seconds = [run for record in records for run in record.seconds]
     low, high = interval(seconds) or (min(seconds), max(seconds))
     latest = max(records, key=lambda record: (record.finished_at, record.session, record.seconds))

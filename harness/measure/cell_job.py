@@ -183,20 +183,28 @@ def _figures(job: CellJob, runs: list[TimedRun], control: float, digest: str) ->
     first = job.cell.workload.startswith("window:") and best.fully_timed
     ordered = sorted(best.latencies[first:] or best.latencies)
     traced = len(best.latencies) <= MAX_TRACED_BATCHES
+    separate = [run for run in runs if run.has_own_process]
+    times = {
+        "seconds": [run.seconds for run in runs], "cpu": [run.cpu for run in runs], "cut": [run.cut for run in runs],
+        "outside": [run.outside for run in runs if run.outside], "untimed": [run.untimed for run in separate],
+        "timed_cpu": [run.timed_cpu for run in separate], "untimed_cpu": [run.untimed_cpu for run in separate],
+        **{name: [percentile(ordered, percent)] for name, percent in PERCENTILES.items()},
+        "trace_seconds": best.latencies if traced else [],
+    }  # fmt: skip
+    counts = {
+        "requests": best.requests if best.has_own_process else 0, "recomputed": int(best.recomputed),
+        "sampled": int(not best.fully_timed), "tuples": best.tuples, "changes": best.changes,
+        "batches": len(best.latencies), "state_rows": best.state_rows,
+        "state_bytes": max(run.state_bytes for run in runs), "peak_bytes": max(run.peak_bytes for run in runs),
+    }  # fmt: skip
+    known: dict[str, list[float]] = {
+        **{name: [_nanoseconds(value) for value in values] for name, values in times.items()},
+        **{name: [value] for name, value in counts.items() if value},
+        "trace_rows": list(best.loaded_by) if traced else [], "compared": sorted(job.answers),
+    }  # fmt: skip
     return CellReply(
-        control=control, digest=digest, verified="oracle" if job.answers else "", compared=sorted(job.answers),
-        seconds=[_nanoseconds(run.seconds) for run in runs], cpu=[_nanoseconds(run.cpu) for run in runs],
-        cut=[_nanoseconds(run.cut) for run in runs],
-        outside=[_nanoseconds(run.outside) for run in runs if run.outside],
-        untimed=[_nanoseconds(run.untimed) for run in runs if run.has_own_process],
-        timed_cpu=[_nanoseconds(run.timed_cpu) for run in runs if run.has_own_process],
-        untimed_cpu=[_nanoseconds(run.untimed_cpu) for run in runs if run.has_own_process],
-        requests=best.requests if best.has_own_process else 0, recomputed=best.recomputed,
-        tuples=best.tuples, changes=best.changes, batches=len(best.latencies), fully_timed=best.fully_timed,
-        latency={name: _nanoseconds(percentile(ordered, percent)) for name, percent in PERCENTILES.items()},
-        trace=list(zip(best.loaded_by, map(_nanoseconds, best.latencies), strict=True)) if traced else [],
-        state_rows=best.state_rows, state_bytes=max(run.state_bytes for run in runs),
-        peak_bytes=max(run.peak_bytes for run in runs),
+        control=control, digest=digest, verified="oracle" if job.answers else "",
+        figures={name: values for name, values in known.items() if values},
     )  # fmt: skip
 
 

@@ -16,10 +16,10 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from msgspec import Struct, field, structs
+from msgspec import Struct, structs
 
 from deltamark.harness.measure.cell import AnyCell
-from deltamark.harness.results.record import QueryRecord, Status
+from deltamark.harness.results.record import Figures, Record, Status
 
 CellT = TypeVar("CellT", bound=AnyCell)
 
@@ -97,31 +97,13 @@ class SampleReply(Reply, frozen=True, kw_only=True):
 
 
 class CellReply(Reply, frozen=True, kw_only=True):
-    """The figures of a cell: fields of a `QueryRecord`, which describes them."""
+    """The outcome of a cell: the fields of a `Record` of these names, which describes them."""
 
     control: float = 0.0
     digest: str = ""
     verified: str = ""
-    compared: list[int] = []
-    seconds: list[float] = []
-    cpu: list[float] = []
-    cut: list[float] = []
-    outside: list[float] = []
-    untimed: list[float] = []
-    timed_cpu: list[float] = []
-    untimed_cpu: list[float] = []
-    requests: int = 0
-    recomputed: bool = False
-    tuples: int = 0
-    changes: int = 0
-    batches: int = 0
-    fully_timed: bool = field(name="whole", default=True)
-    latency: dict[str, float] = {}
-    trace: list[tuple[int, float]] = []
-    state_rows: int = 0
-    state_bytes: int = 0
-    peak_bytes: int = 0
+    figures: Figures = {}
 
-    def fill(self, record: QueryRecord) -> QueryRecord:
-        """Return a record with these figures."""
-        return structs.replace(record, **structs.asdict(self))
+    def fill(self, record: Record) -> Record:
+        """Return a record with this outcome."""
+        return structs.replace(record, **{**structs.asdict(self), "figures": {**record.figures, **self.figures}})

@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from deltamark.harness.console.formatting import brief, counted, listed, megabytes, words
+from deltamark.harness.console.formatting import brief, counted, listed, megabytes, rate, words
 from deltamark.harness.console.reporter import session_header
-from deltamark.harness.console.table import Table
+from deltamark.harness.console.table import Entries, Table
 from deltamark.harness.history.series import commit_history, with_machines
 from deltamark.harness.report.charts.marks import choices, data, keys_of
 from deltamark.harness.report.charts.markup import Markup, tag
@@ -33,12 +33,12 @@ from deltamark.harness.report.sections.workers import workers
 from deltamark.harness.report.tooltip import command, title
 from deltamark.harness.results.commits import KnownCommit
 from deltamark.harness.results.machine import warnings
-from deltamark.harness.results.record import PROJECT, QueryRecord
+from deltamark.harness.results.plausibility import doubt_of
+from deltamark.harness.results.record import PROJECT, Record
 from deltamark.harness.results.session import Header
-from deltamark.harness.results.table_record import TableRecord
-from deltamark.harness.tables import tables
-from deltamark.harness.tables.entry import entry_of, speed
 from deltamark.harness.tables.lookup import Lookup
+from deltamark.harness.tables.relation import marked, why
+from deltamark.harness.tables.tpch import tables
 
 UNFOLDED = ("engines", "physical", "product", "workers")
 
@@ -47,11 +47,11 @@ UNFOLDED = ("engines", "physical", "product", "workers")
 class ReportData:
     """The records of one machine and scale factor."""
 
-    records: Sequence[QueryRecord]
+    records: Sequence[Record]
     sessions: Mapping[str, Header]
     machine: str
     sf: str
-    table_records: Sequence[TableRecord] = ()
+    table_records: Sequence[Record] = ()
     """Results of suites other than TPC-H."""
     known_commits: Mapping[str, KnownCommit] = field(default_factory=dict)
     """The facts that this project's repository has about its commits in the records."""
@@ -170,16 +170,19 @@ def _tables(lookup: Lookup) -> Section:
     return Section("tables", "Tables", finding, text, folded_tables)
 
 
+def _numbers(record: Record) -> Entries:
+    if not record.has_numbers:
+        return [words(why(record) or "-")] * 4
+    rates, p99 = rate(record.rate), record.latency["p99"]
+    entries = [rates, brief(record.best), brief(p99), megabytes(record.state_bytes)]
+    return list(map(marked, entries)) if doubt_of(record) else entries
+
+
 def _points(lookup: Lookup) -> Section:
     headers = ["cell", "rate", "seconds", "p99", "state MB", "verified", "command"]
-    shows = (
-        speed, lambda record: brief(record.best), lambda record: brief(record.latency["p99"]),
-        lambda record: megabytes(record.state_bytes),
-    )  # fmt: skip
     rows = [
         [
-            words(title(record)), *(entry_of(record, show) for show in shows), words(record.verified or "-"),
-            words(command(record)),
+            words(title(record)), *_numbers(record), words(record.verified or "-"), words(command(record)),
         ]
         for record in lookup.records
     ]  # fmt: skip

@@ -10,7 +10,7 @@ from deltamark.harness.console.formatting import brief, count, counted, megabyte
 from deltamark.harness.engines.base import short_name
 from deltamark.harness.measure.cell import DEFAULT_ENGINE
 from deltamark.harness.results.plausibility import doubt_of
-from deltamark.harness.results.record import PROJECT, QueryRecord
+from deltamark.harness.results.record import PROJECT, Record
 
 VERIFIED = {"oracle": "answers equal DuckDB's", "digest": "same change stream as a cell whose answers equal DuckDB's"}
 
@@ -24,7 +24,7 @@ class Tooltip:
     command: str
 
 
-def tooltip(record: QueryRecord) -> Tooltip:
+def tooltip(record: Record) -> Tooltip:
     p50, p99, slowest = (brief(record.latency[part]).text for part in ("p50", "p99", "max"))
     lines = (
         f"{rate(record.rate).text}: {count(record.tuples).text} tuples in {brief(record.best).text}",
@@ -36,7 +36,7 @@ def tooltip(record: QueryRecord) -> Tooltip:
     return Tooltip(title(record), lines, command(record))
 
 
-def title(record: QueryRecord) -> str:
+def title(record: Record) -> str:
     """Name a cell in words."""
     workers = f", {record.workers} workers" if record.workers > 1 else ""
     variant = "" if record.is_default else f" ({record.variant})"
@@ -44,7 +44,7 @@ def title(record: QueryRecord) -> str:
     return f"{record.query}{variant}{work}, {record.logical} x {record.physical}, {short_name(record.engine)}{workers}"
 
 
-def command(record: QueryRecord) -> str:
+def command(record: Record) -> str:
     """Return the command that measures a cell again, in another directory: in the same one the cell is done.
 
     For REPO it has the name of the repository, whose directory is not known.
@@ -58,7 +58,7 @@ def command(record: QueryRecord) -> str:
     return _command("make bench", settings, {"VARIANTS": "", "WORKLOAD": "insert", "WORKERS": 1, "REPO": PROJECT})
 
 
-def compare_command(before: QueryRecord, after: QueryRecord) -> str:
+def compare_command(before: Record, after: Record) -> str:
     """Return the command that compares two commits by a cell; only our engine is measured at its own commits."""
     base, head = (record.commit.removesuffix("+") for record in (before, after))
     if before.engine != DEFAULT_ENGINE:

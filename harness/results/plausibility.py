@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from deltamark.harness.console.formatting import brief, rate
-from deltamark.harness.results.record import QueryRecord
+from deltamark.harness.results.record import Record
 
 MAX_RATE = 5e9
 """Tuples per second and worker. The fastest cell of the committed records has 0.3e9; a core reads about 2e9 tuples of
@@ -76,7 +76,7 @@ def _doubts(run: Account) -> Iterator[str]:
         yield f"it let the harness wait for {brief(waited).text}, and used {brief(used).text} of CPU time"
 
 
-def doubt_of(record: QueryRecord) -> str:
+def doubt_of(record: Record) -> str:
     """Return the reason why the time of the fastest run of a record is not plausible; empty if it is.
 
     Engines of this project are timed by the harness, in its own process or on a cluster, and need no account.

@@ -1,8 +1,9 @@
-"""Records: the measurement of one cell of the benchmark, or the reason why it failed. One JSON object a line.
+"""Records: the parameters of a measurement and its figures, or the reason why it failed.
 
-`cell` is the name of the measured work, and compares across time; `key` also covers the data, code and versions, and
-decides whether the cell is done. A change of a field's meaning raises VERSION, a change of how time is taken raises
-MEASURING. Some fields have another name in JSON, so that records of older commits stay readable.
+A record is one JSON object a line. A cell has one record, or one for each row of its suite's table; the records of a
+cell have the same `cell`, `key` and time. `cell` is the name of the measured work, and compares across time; `key` also
+covers the data, code and versions, and decides whether the cell is done. A change of the format raises VERSION, and
+`upgraded` reads the lines of the version before it. A change of how time is taken raises MEASURING.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Annotated, ClassVar, Literal, Self, TypeVar
+from itertools import groupby
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, cast
 
 import msgspec
 from msgspec import Meta, Struct, field, structs
@@ -22,7 +24,7 @@ from deltamark.harness.engines.base import Output, short_name
 from deltamark.harness.measure.cell import DEFAULT_ENGINE, Cell
 from deltamark.queries.catalogue import query
 
-VERSION = 1
+VERSION = 2
 MEASURING = 1
 
 SPREAD = ("p50", "p95", "p99", "max")
@@ -39,6 +41,10 @@ Count = Annotated[int, Meta(ge=0, le=MAX_NUMBER)]
 Amount = Annotated[float, Meta(ge=0, le=MAX_NUMBER)]
 """Seconds, or another number from 0 up. The limits are checked when a record is read."""
 
+Parameter = bool | Count | str
+Figures = dict[str, Annotated[list[Count | Amount], Meta(min_length=1)]]
+"""Seconds, bytes and counts by name; a list has an entry per timed run. An unknown figure is absent."""
+
 Status = Literal["ok", "wrong", "failed", "timeout", "refused"]
 
 
@@ -54,11 +60,68 @@ class Origin(Struct, frozen=True):
     """The name of the repository that has the commit."""
 
 
+class EngineInfo(Struct, frozen=True):
+    """The description that an external engine gave of itself when it was measured."""
+
+    name: str
+    """Its name and version."""
+    digest: str
+    """The digest of its program."""
+    output: Output
+    maintains: bool = True
+    session: bool = False
+
+    @property
+    def parameters(self) -> dict[str, Parameter]:
+        return {f"engine_{name}": value for name, value in structs.asdict(self).items()}
+
+
+Value = TypeVar("Value", str, bool, int, float)
+
+
+class _Attribute(Generic[Value]):
+    """A parameter or a figure of a record as an attribute. default: the value if it is unknown."""
+
+    def __init__(self, default: Value) -> None:
+        self.default: Value = default
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+
+class _Parameter(_Attribute[Value]):
+    def __get__(self, record: Record, owner: type) -> Value:
+        return cast("Value", record.params.get(self.name, self.default))
+
+
+class _Number(_Attribute[Value]):
+    """The first value of a figure, which is the only one. A figure whose default is whole is a count."""
+
+    def __get__(self, record: Record, owner: type) -> Value:
+        return cast("Value", record.figures.get(self.name, [self.default])[0])
+
+
+class _PerRun(_Attribute[float]):
+    """The values of a figure, one for each timed run; none if it is unknown."""
+
+    def __get__(self, record: Record, owner: type) -> list[float]:
+        return record.figures.get(self.name, [])
+
+
+REFUSED = "refused: "
+"""The beginning of the note of a refused query."""
+
+
+class TableRow(NamedTuple):
+    """The outcome of a suite's cell for a row of its table."""
+
+    name: str
+    figures: Figures
+    note: str = ""
+    """A text to show beside the figures."""
+
+
 class Record(Struct, frozen=True, kw_only=True):
-    """The common part of the records of all suites: the cell, its outcome, and the code and data behind it."""
-
-    FILE: ClassVar[str]
-
     suite: str = TPCH
     status: Status = "ok"
     problem: str = ""
@@ -69,6 +132,8 @@ class Record(Struct, frozen=True, kw_only=True):
     verified: str = ""
     """The check that the answer passed: `oracle` (DuckDB), `digest` (equal to a change stream that vouches for others),
     the name of another algorithm, or empty."""
+    digest: str = ""
+    """The digest of the change stream."""
     control: Amount = 0.0
     """Seconds of the fixed work of harness/measure/control_work.py, just before the cell."""
     elapsed: Amount = field(name="took", default=0.0)
@@ -82,141 +147,94 @@ class Record(Struct, frozen=True, kw_only=True):
     session: str = ""
     finished_at: str = field(name="at", default="")
     version: Count = VERSION
+    measuring: Count = MEASURING
     cell: str = ""
     key: str = ""
+    params: dict[str, Parameter] = {}
+    figures: Figures = {}
+    note: str = ""
+    """A text to show beside the figures."""
 
-    @property
-    def is_bad(self) -> bool:
-        return self.status in ("wrong", "failed")
+    # The parameters of TPC-H. An external engine has those of EngineInfo, too, such as `engine_name`.
+    query = _Parameter("")
+    sf = _Parameter("")
+    variant = _Parameter("")
+    is_default = _Parameter(default=True)
+    """Whether the variant is the query's default."""
+    workload = _Parameter("insert")
+    engine = _Parameter(DEFAULT_ENGINE)
+    logical = _Parameter(1)
+    physical = _Parameter(1)
+    workers = _Parameter(1)
+    sample = _Parameter(0)
+    """The largest number of timed batches, which are spread over the stream; 0 for all."""
+    # The parameters of the other suites, with `dataset`: a graph, or TPC-H at a scale factor.
+    table = _Parameter("")
+    row = _Parameter("")
 
-    @property
-    def dataset(self) -> str:
-        """The name of the measured data; tables are made per dataset."""
-        return ""
+    # The figures of TPC-H.
+    seconds = _PerRun(0.0)
+    cpu = _PerRun(0.0)
+    """The CPU time of the harness in the clock, and of all processes that it has started, also outside of it."""
+    cut = _PerRun(0.0)
+    """The time for cutting batches, which `seconds` does not include."""
+    outside = _PerRun(0.0)
+    """The time by the clock of the harness, if `seconds` are by the clock of the engine."""
+    untimed = _PerRun(0.0)
+    """The time outside the clock for which the harness waited until an external engine had its input ready."""
+    timed_cpu = _PerRun(0.0)
+    untimed_cpu = _PerRun(0.0)
+    """The CPU time of the processes of an external engine in the clock, and outside of it."""
+    compared = _PerRun(0)
+    """The logical times at which the answers of this cell equal DuckDB's; empty in records of older code."""
+    trace_rows = _PerRun(0)
+    trace_seconds = _PerRun(0.0)
+    """Per batch of the fastest run: the number of rows fed so far, and its latency. Empty if there are many batches."""
+    requests = _Number(0)
+    """The number of requests in the clock, which each have one batch or several; 0 unless the engine is external."""
+    recomputed = _Number(0)
+    """1 if the engine ran this query again after each batch, although it maintains others."""
+    sampled = _Number(0)
+    """1 if only a sample of the batches was timed."""
+    tuples = _Number(0)
+    changes = _Number(0)
+    batches = _Number(0)
+    state_rows = _Number(0)
+    """0 for engines that do not report it."""
+    state_bytes = _Number(0)
+    peak_bytes = _Number(0)
+    oracle_seconds = _Number(0.0)
+    """The time of DuckDB for the query over all rows with one thread; 0 if it was not measured for this cell."""
 
-    @property
-    def label(self) -> str:
-        """The name of the cell in progress lines."""
-        return self.cell
-
-    @property
-    def group(self) -> str:
-        """The name of the cells that a plan counts together."""
-        return self.cell
-
-    @property
-    def estimate_groups(self) -> tuple[tuple[str, ...], ...]:
-        """Groups of cells with similar durations, the most similar first."""
-        return ()
-
-    @property
-    def default_estimate(self) -> float | None:
-        """The assumed duration in seconds if no similar cell was measured; None if a guess would be worthless."""
-        return None
-
-    @property
-    def lines(self) -> list[bytes]:
-        """The JSON objects of the record."""
-        return [msgspec.json.encode(self)]
-
-    @classmethod
-    def from_json(cls, line: bytes) -> Self:
-        """Read a line; raise a ValueError unless it is valid."""
-        record = msgspec.json.decode(line, type=cls)
-        record.check()
-        return record
+    def check(self) -> None:
+        """Raise a ValueError if a value is not possible, or if values contradict each other."""
+        if self.finished_at:
+            _utc(self.finished_at)
+        for name, each in _ATTRIBUTES.items():
+            if isinstance(each, _Parameter) and type(self.params.get(name, each.default)) is not type(each.default):
+                raise ValueError(f"the parameter `{name}` has the wrong type: {shortened(repr(self.params[name]))}")
+        if self.suite != TPCH:
+            return
+        for name in {"query", "sf"} - self.params.keys():
+            raise ValueError(f"the parameter `{name}` is missing")
+        for name, each in _ATTRIBUTES.items():
+            values = self.figures.get(name, [])
+            if type(each.default) is int and not all(isinstance(value, int) for value in values):
+                raise ValueError(f"the figure `{name}` is not a count: {shortened(repr(values))}")
+        _ = self.external  # refuses another type
+        scale_factor(self.sf)
+        counted = self.tuples and self.batches
+        if self.has_numbers and not (min(self.seconds) > 0 and counted and {*SPREAD} <= self.figures.keys()):
+            raise ValueError(f"numbers need seconds, tuples and batches above 0, and latency with {', '.join(SPREAD)}")
 
     @property
     def finished_s(self) -> float:
         """The end of the measurement, in seconds since 1970; 0 if the record has none."""
         return _utc(self.finished_at).timestamp() if self.finished_at else 0.0
 
-    def check(self) -> None:
-        """Raise a ValueError if a value is not possible, or if values contradict each other."""
-        if self.finished_at:
-            _utc(self.finished_at)
-
-
-def _utc(text: str) -> datetime:
-    """Read an ISO time, which is in UTC unless it names another zone."""
-    try:
-        time = datetime.fromisoformat(text)
-        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
-    except (ValueError, OverflowError):
-        raise ValueError(f"`at` is not an ISO time: {shortened(text)}") from None
-
-
-class EngineInfo(Struct, frozen=True):
-    """The description that an external engine gave of itself when it was measured."""
-
-    name: str
-    """Its name and version."""
-    digest: str
-    """The digest of its program."""
-    output: Output
-    maintains: bool = True
-    session: bool = False
-
-
-class QueryRecord(Record, frozen=True, kw_only=True):
-    """The measurement of one query over one stream. Times are in seconds; lists have an entry per timed run."""
-
-    FILE = "records.jsonl"
-
-    query: str
-    sf: str
-    variant: str = ""
-    is_default: bool = field(name="default", default=True)
-    """Whether the variant is the query's default."""
-    workload: str = "insert"
-    engine: str = DEFAULT_ENGINE
-    external: EngineInfo | None = None
-    recomputed: bool = False
-    """Whether the engine ran this query again after each batch, although it maintains others."""
-    logical: Count = 1
-    physical: Count = 1
-    workers: Count = 1
-    sample: Count = 0
-    """The largest number of timed batches, which are spread over the stream; 0 for all."""
-    fully_timed: bool = field(name="whole", default=True)
-    seconds: list[Amount] = []
-    cpu: list[Amount] = []
-    """The CPU time of the harness in the clock, and of all processes that it has started, also outside of it."""
-    cut: list[Amount] = []
-    """The time for cutting batches, which `seconds` does not include."""
-    outside: list[Amount] = []
-    """The time by the clock of the harness, if `seconds` are by the clock of the engine."""
-    untimed: list[Amount] = []
-    """The time outside the clock for which the harness waited until an external engine had its input ready."""
-    timed_cpu: list[Amount] = []
-    untimed_cpu: list[Amount] = []
-    """The CPU time of the processes of an external engine in the clock, and outside of it."""
-    requests: Count = 0
-    """The number of requests in the clock, which each have one batch or several; 0 unless the engine is external."""
-    tuples: Count = 0
-    changes: Count = 0
-    batches: Count = 0
-    latency: dict[str, Amount] = {}
-    """The latency of a batch in the fastest run, by the names of SPREAD."""
-    trace: list[tuple[Count, Amount]] = []
-    """Per batch of the fastest run: the number of rows fed so far, and its latency. Empty if there are many batches."""
-    state_rows: Count = 0
-    """0 for engines that do not report it."""
-    state_bytes: Count = 0
-    peak_bytes: Count = 0
-    digest: str = ""
-    compared: list[Count] = []
-    """The logical times at which the answers of this cell equal DuckDB's; empty in records of older code."""
-    oracle_seconds: Amount = field(name="once", default=0.0)
-    """The time of DuckDB for the query over all rows with one thread; 0 if it was not measured for this cell."""
-    measuring: Count = MEASURING
-
-    def check(self) -> None:
-        super().check()
-        scale_factor(self.sf)
-        counted = self.tuples and self.batches
-        if self.has_numbers and not (min(self.seconds) > 0 and counted and {*SPREAD} <= {*self.latency}):
-            raise ValueError(f"numbers need seconds, tuples and batches above 0, and latency with {', '.join(SPREAD)}")
+    @property
+    def is_bad(self) -> bool:
+        return self.status in ("wrong", "failed")
 
     @property
     def has_numbers(self) -> bool:
@@ -233,13 +251,33 @@ class QueryRecord(Record, frozen=True, kw_only=True):
         return self.status == "ok" and bool(self.digest) and any(inside)
 
     @property
+    def external(self) -> EngineInfo | None:
+        """The description of an external engine; None for a built-in one."""
+        said = {
+            name.removeprefix("engine_"): value for name, value in self.params.items() if name.startswith("engine_")
+        }
+        return msgspec.convert(said, EngineInfo) if said else None
+
+    def least(self, figure: str) -> float:
+        return min(self.figures[figure])
+
+    @property
     def best(self) -> float:
-        return min(self.seconds)
+        return self.least("seconds")
 
     @property
     def rate(self) -> float:
         """Tuples per second in the fastest run."""
         return self.tuples / self.best
+
+    @property
+    def latency(self) -> dict[str, float]:
+        """The latency of a batch in the fastest run, by the names of SPREAD."""
+        return {name: self.least(name) for name in SPREAD if name in self.figures}
+
+    @property
+    def fully_timed(self) -> bool:
+        return not self.sampled
 
     def of_fastest(self, figures: Sequence[float]) -> float | None:
         """Return the figure of the fastest run; None if there is not one for each run."""
@@ -252,10 +290,14 @@ class QueryRecord(Record, frozen=True, kw_only=True):
 
     @property
     def dataset(self) -> str:
-        return f"SF {self.sf}"
+        """The name of the measured data; tables are made per dataset."""
+        return f"SF {self.sf}" if self.suite == TPCH else str(self.params.get("dataset", ""))
 
     @property
     def label(self) -> str:
+        """The name of the cell in progress lines."""
+        if self.suite != TPCH:
+            return self.cell
         variant = "" if self.is_default else f" {self.variant}"
         work = "" if self.workload == "insert" else f" {self.workload}"
         workers = "" if self.workers == 1 else f" -w{self.workers}"
@@ -264,30 +306,48 @@ class QueryRecord(Record, frozen=True, kw_only=True):
 
     @property
     def group(self) -> str:
+        """The name of the cells that a plan counts together."""
+        if self.suite != TPCH:
+            return self.cell
         return f"{self.workload} {self.logical}x{self.physical} -w{self.workers} {short_name(self.engine)}"
 
     @property
     def estimate_groups(self) -> tuple[tuple[str, ...], ...]:
-        return (self.engine, self.sf, self.query), (self.engine, self.sf)
+        """Groups of cells with similar durations, the most similar first."""
+        return ((self.engine, self.sf, self.query), (self.engine, self.sf)) if self.suite == TPCH else ()
 
     @property
-    def default_estimate(self) -> float:
-        return 0.3 + 1.5 * float(self.sf)  # about the time of a cell on two cores of 2020
+    def default_estimate(self) -> float | None:
+        """The assumed duration in seconds if no similar cell was measured; None if a guess would be worthless."""
+        return 0.3 + 1.5 * float(self.sf) if self.suite == TPCH else None  # about a cell on two cores of 2020
+
+
+_ATTRIBUTES = {name: each for name, each in vars(Record).items() if isinstance(each, _Attribute)}
+
+
+def _utc(text: str) -> datetime:
+    """Read an ISO time, which is in UTC unless it names another zone."""
+    try:
+        time = datetime.fromisoformat(text)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise ValueError(f"`at` is not an ISO time: {shortened(text)}") from None
 
 
 def blank_query_record(
     cell: Cell, sample: int, *, data: str, origin: Origin, external: EngineInfo | None = None
-) -> QueryRecord:
-    """Return the record of a cell before it is measured."""
+) -> Record:
+    """Return the record of a cell of TPC-H before it is measured."""
     of_cell = query(cell.query)
     variant = cell.variant or of_cell.default
     name = _cell_name(cell, variant, sample)
     more = [external.name, external.digest] if external else []
-    return QueryRecord(
-        query=cell.query, sf=cell.sf, variant=variant, is_default=variant == of_cell.default, workload=cell.workload,
-        engine=cell.engine, logical=cell.logical, physical=cell.physical, workers=cell.workers, sample=sample,
-        cell=name, data=data, external=external, key=key_of(name, data, origin, *more), **structs.asdict(origin),
-    )  # fmt: skip
+    params: dict[str, Parameter] = {
+        "query": cell.query, "sf": cell.sf, "variant": variant, "is_default": variant == of_cell.default,
+        "workload": cell.workload, "engine": cell.engine, "logical": cell.logical, "physical": cell.physical,
+        "workers": cell.workers, "sample": sample, **(external.parameters if external else {}),
+    }  # fmt: skip
+    return Record(cell=name, data=data, key=key_of(name, data, origin, *more), params=params, **structs.asdict(origin))
 
 
 def _cell_name(cell: Cell, variant: str, sample: int) -> str:
@@ -305,27 +365,54 @@ def key_of(cell: str, data: str, origin: Origin, *more: str) -> str:
     return hashlib.blake2b("\n".join(words).encode(), digest_size=8).hexdigest()
 
 
-AnyRecord = TypeVar("AnyRecord", bound=Record)
+def latest(records: Iterable[Record]) -> list[Record]:
+    """Return the records of the last measurement of each cell, in the order of measurement."""
+    last: dict[str, list[Record]] = {}
+    for (cell, _), of_cell in groupby(records, key=lambda record: (record.cell, record.finished_at)):
+        last.pop(cell, None)
+        last[cell] = list(of_cell)
+    return [record for of_cell in last.values() for record in of_cell]
 
 
-def latest(records: Iterable[AnyRecord]) -> dict[str, AnyRecord]:
-    """Return the last record of each cell, in the order of measurement."""
-    last: dict[str, AnyRecord] = {}
-    for record in records:
-        last.pop(record.cell, None)
-        last[record.cell] = record
-    return last
-
-
-def of_queries(records: Iterable[Record], sf: str) -> list[QueryRecord]:
-    """Return the records of TPC-H at a scale factor."""
-    return [record for record in records if isinstance(record, QueryRecord) and record.sf == sf]
+def of_queries(records: Iterable[Record], sf: str = "") -> list[Record]:
+    """Return the records of TPC-H, at a scale factor unless it is empty."""
+    return [record for record in records if record.suite == TPCH and sf in ("", record.sf)]
 
 
 class _Versioned(Struct):
     version: int | None = None
 
 
-def from_line(kind: type[AnyRecord], line: bytes) -> AnyRecord | None:
-    """Read a record; return None for another version, and raise a ValueError unless it is valid."""
-    return kind.from_json(line) if msgspec.json.decode(line, type=_Versioned).version == VERSION else None
+def upgraded(line: bytes) -> Record | None:
+    """Read a line of this version or of version 1; return None for others, raise a ValueError for a bad line."""
+    version = msgspec.json.decode(line, type=_Versioned).version
+    if version not in (1, VERSION):
+        return None
+    content = msgspec.json.decode(line, type=dict[str, Any])
+    try:
+        record = msgspec.convert(_from_version_1(content) if version == 1 else content, Record)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"a value is missing or has the wrong type: {error!r}") from None
+    record.check()
+    return record
+
+
+def _from_version_1(old: dict[str, Any]) -> dict[str, Any]:
+    """Convert a row of `findings.jsonl`, or a record of a query, whose parameters and figures were fields."""
+    new = {**old, "version": VERSION}
+    if "query" not in old:
+        params = {"dataset": old.get("of", ""), "table": old.get("table", ""), "row": old["row"]}
+        return {**new, "params": params, "figures": old.get("figures", {}), "note": old.get("said", "")}
+    attributes = _ATTRIBUTES.items()
+    params = {name: old[name] for name, each in attributes if isinstance(each, _Parameter) and name in old}
+    params["is_default"] = old.get("default", True)
+    external = msgspec.convert(old.get("external"), EngineInfo | None)
+    old = {**old, "oracle_seconds": old.get("once", 0), "sampled": 1 - old.get("whole", True)}
+    old["recomputed"] = 0 + old.get("recomputed", False)
+    figures = {name: old.get(name, []) for name, each in attributes if isinstance(each, _PerRun)}
+    figures |= {name: [old[name]] for name, each in attributes if isinstance(each, _Number) and old.get(name)}
+    figures |= {name: [seconds] for name, seconds in old.get("latency", {}).items()}
+    trace = old.get("trace", [])
+    figures |= {"trace_rows": [rows for rows, _ in trace], "trace_seconds": [seconds for _, seconds in trace]}
+    known = {name: values for name, values in figures.items() if values != []}
+    return {**new, "params": {**params, **(external.parameters if external else {})}, "figures": known}

@@ -1,5 +1,7 @@
 """The store of records: a directory per machine with append-only JSON lines, and one writer at a time.
 
+Older code wrote the records of suites other than TPC-H to a second file, which is only read.
+
 A crash can only cut off the last line; readers skip it, and the next writer removes it.
 """
 
@@ -10,18 +12,16 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import IO, TypeVar
 
 import msgspec
 
 from deltamark.errors import DeltamarkError, naming
-from deltamark.harness.results.record import AnyRecord, QueryRecord, Record, from_line
+from deltamark.harness.results.record import Record, upgraded
 from deltamark.harness.results.session import Header
-from deltamark.harness.results.table_record import TableRecord, merged
 
-RECORDS, FINDINGS, SESSIONS = QueryRecord.FILE, TableRecord.FILE, "sessions.jsonl"
+RECORDS, FINDINGS, SESSIONS = "records.jsonl", "findings.jsonl", "sessions.jsonl"
 LOCK, STOP = "lock", "STOP"
 
 Parsed = TypeVar("Parsed")
@@ -39,9 +39,9 @@ class Writer:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
 
-    def add(self, record: Record) -> None:
-        """Append a record. Its lines are written at once, so a cell has all of its rows, or is measured again."""
-        self._append(record.FILE, record.lines)
+    def add(self, records: Iterable[Record]) -> None:
+        """Append records. Those of a cell are written at once, so it has all of them, or is measured again."""
+        self._append(RECORDS, map(msgspec.json.encode, records))
 
     def add_session(self, header: Header) -> None:
         self._append(SESSIONS, [msgspec.json.encode(header)])
@@ -98,17 +98,16 @@ def _ends_with_newline(path: Path) -> bool:
 
 
 def read(directory: Path) -> StoredRecords:
-    """Read all records of a machine, those of queries first."""
-    queries, foreign_queries = _read(directory / RECORDS, QueryRecord)
-    rows, foreign_rows = _read(directory / FINDINGS, TableRecord)
-    return StoredRecords([*queries, *merged(rows)], foreign_queries + foreign_rows)
+    """Read all records of a machine, those of the older file first."""
+    stored = [read_lines(_lines(directory / name), directory / name) for name in (FINDINGS, RECORDS)]
+    return StoredRecords([record for each in stored for record in each.records], sum(each.foreign for each in stored))
 
 
-def read_lines(lines: Iterable[bytes], path: Path, kind: type[AnyRecord]) -> tuple[list[AnyRecord], int]:
-    """Read records from lines; return them and the number of lines of other versions. Errors name the path."""
-    of_lines = list(_parsed(lines, path, partial(from_line, kind)))
+def read_lines(lines: Iterable[bytes], path: Path) -> StoredRecords:
+    """Read records from lines. Errors name the path."""
+    of_lines = list(_parsed(lines, path, upgraded))
     records = [record for record in of_lines if record is not None]
-    return records, len(of_lines) - len(records)
+    return StoredRecords(records, len(of_lines) - len(records))
 
 
 def sessions(directory: Path) -> dict[str, Header]:
@@ -119,15 +118,14 @@ def sessions(directory: Path) -> dict[str, Header]:
 
 def read_sessions(lines: Iterable[bytes], path: Path) -> dict[str, Header]:
     """Read headers of sessions from lines, by id. Errors name the path."""
-    return {header["session"]: header for header in _parsed(lines, path, partial(msgspec.json.decode, type=Header))}
+    return {
+        header["session"]: header
+        for header in _parsed(lines, path, lambda line: msgspec.json.decode(line, type=Header))
+    }
 
 
 def complete_lines(content: bytes) -> list[bytes]:
     return content.split(b"\n")[:-1]
-
-
-def _read(path: Path, kind: type[AnyRecord]) -> tuple[list[AnyRecord], int]:
-    return read_lines(_lines(path), path, kind)
 
 
 def _lines(path: Path) -> list[bytes]:

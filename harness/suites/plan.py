@@ -15,7 +15,7 @@ from deltamark.harness.results.record import Origin, Record
 
 
 class BenchmarkCell(Protocol):
-    """One unit of measurement, with one record."""
+    """One unit of measurement, with one record or several."""
 
     @property
     def engine(self) -> str:
@@ -23,7 +23,7 @@ class BenchmarkCell(Protocol):
         ...
 
     def blank(self, origin: Origin) -> Record:
-        """Return the record of the cell before it is measured."""
+        """Return a record of the cell before it is measured."""
         ...
 
 
@@ -84,7 +84,7 @@ class Plan:
         """Estimate the time of cells: their last time, else the mean of similar cells, else the default of the suite,
         else the mean of this run.
 
-        measured: the records of this run, which are not among the known ones.
+        measured: a record of each cell of this run, which are not among the known ones.
         """
         durations = _Durations([*self.known, *measured])
         mean = math.fsum(record.elapsed for record in measured) / len(measured) if measured else None

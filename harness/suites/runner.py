@@ -1,9 +1,10 @@
-"""The runner: measures the remaining cells of a plan in order, stores each record and reports it."""
+"""The runner: measures the remaining cells of a plan in order, stores the records of each and reports them."""
 
 from __future__ import annotations
 
 import datetime as dt
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -14,8 +15,11 @@ from deltamark.harness.suites.plan import BenchmarkCell, Estimate, Plan
 
 
 class CellMeasurer(Protocol):
-    def measure(self, cell: BenchmarkCell, following: BenchmarkCell | None) -> Record:
-        """Measure a cell. following: the next cell of the run, whose check may run beside that of this one."""
+    def measure(self, cell: BenchmarkCell, following: BenchmarkCell | None) -> Sequence[Record]:
+        """Measure a cell; return its records, at least one.
+
+        following: the next cell of the run, whose check may run beside that of this one.
+        """
         ...
 
 
@@ -24,7 +28,7 @@ class RecordSink(Protocol):
 
     def take_stop(self) -> bool: ...
 
-    def add(self, record: Record) -> None: ...
+    def add(self, records: Sequence[Record]) -> None: ...
 
 
 class RunObserver(Protocol):
@@ -32,7 +36,7 @@ class RunObserver(Protocol):
 
     def on_begin(self, cell: Record) -> None: ...
 
-    def on_record(self, record: Record, remaining: int, estimate: Estimate) -> None: ...
+    def on_records(self, records: Sequence[Record], remaining: int, estimate: Estimate) -> None: ...
 
 
 @dataclass
@@ -41,8 +45,8 @@ class Runner:
     measurer: CellMeasurer
     sink: RecordSink
     observer: RunObserver
-    records: list[Record] = field(default_factory=list)
-    """The records of this run."""
+    measured: list[Sequence[Record]] = field(default_factory=list)
+    """The records of each cell of this run."""
 
     def run(self) -> None:
         """Measure the remaining cells until all are done or a file STOP appears."""
@@ -52,13 +56,15 @@ class Runner:
                 return
             self.observer.on_begin(self.plan.blank(cell))
             rest = cells[number:]
-            record = self._measured(cell, rest[0] if rest else None)
-            self.records.append(record)
-            self.sink.add(record)
-            self.observer.on_record(record, len(rest), self.plan.estimate(rest, self.records))
+            records = self._records(cell, rest[0] if rest else None)
+            self.measured.append(records)
+            self.sink.add(records)
+            self.observer.on_records(
+                records, len(rest), self.plan.estimate(rest, [first for first, *_ in self.measured])
+            )
 
-    def _measured(self, cell: BenchmarkCell, following: BenchmarkCell | None) -> Record:
+    def _records(self, cell: BenchmarkCell, following: BenchmarkCell | None) -> list[Record]:
         started = time.monotonic()
-        record = self.measurer.measure(cell, following)
-        finished_at = dt.datetime.now(dt.UTC).isoformat(timespec="microseconds")
-        return replace(record, elapsed=time.monotonic() - started, finished_at=finished_at)
+        records = self.measurer.measure(cell, following)
+        finished_at, elapsed = dt.datetime.now(dt.UTC).isoformat(timespec="microseconds"), time.monotonic() - started
+        return [replace(record, elapsed=elapsed, finished_at=finished_at) for record in records]

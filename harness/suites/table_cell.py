@@ -18,8 +18,7 @@ from deltamark.harness.engines.registry import external_info
 from deltamark.harness.measure import child, control_work
 from deltamark.harness.measure.cell import DEFAULT_ENGINE
 from deltamark.harness.results import machine
-from deltamark.harness.results.record import Origin, key_of
-from deltamark.harness.results.table_record import TableRecord, TableRow
+from deltamark.harness.results.record import Origin, Record, TableRow, key_of
 from deltamark.harness.suites.plan import BenchmarkCell, Plan
 
 
@@ -57,15 +56,11 @@ class TableCell:
     """The check that every answer of `measure` has passed."""
     engine: str = DEFAULT_ENGINE
 
-    @property
-    def row_name(self) -> str:
-        return self.part or self.table
-
-    def blank(self, origin: Origin) -> TableRecord:
+    def blank(self, origin: Origin) -> Record:
         name = " ".join(filter(None, (self.suite, self.dataset, self.table, self.part)))
-        return TableRecord(
-            suite=self.suite, dataset=self.dataset, table=self.table, rows=(TableRow(self.row_name),), cell=name,
-            data=self.data, key=key_of(name, self.data, origin), **structs.asdict(origin),
+        return Record(
+            suite=self.suite, params={"dataset": self.dataset, "table": self.table, "row": self.part or self.table},
+            cell=name, data=self.data, key=key_of(name, self.data, origin), **structs.asdict(origin),
         )  # fmt: skip
 
 
@@ -81,22 +76,19 @@ class ForkingMeasurer:
 
     plan: Plan
 
-    def measure(self, cell: BenchmarkCell, following: BenchmarkCell | None) -> TableRecord:  # noqa: ARG002
+    def measure(self, cell: BenchmarkCell, following: BenchmarkCell | None) -> list[Record]:  # noqa: ARG002
         assert isinstance(cell, TableCell)
-        blank = self.plan.blank(cell)
-        assert isinstance(blank, TableRecord)
-        blank = replace(blank, control=control_work.seconds())
+        blank = replace(self.plan.blank(cell), control=control_work.seconds())
         try:
             cell.prepare()
             gc.freeze()  # a collection in the child would copy the parent's pages
-            record: TableRecord = child.run_in_child(lambda _: _measured(cell, blank), self.plan.effort.limit)
+            return child.run_in_child(lambda _: _measured(cell, blank), self.plan.effort.limit)
         except child.LimitError as error:
-            return replace(blank, status="timeout", problem=str(error))
+            return [replace(blank, status="timeout", problem=str(error))]
         except (ChildProcessError, DeltamarkError) as error:
-            return replace(blank, status="failed", problem=str(error))
+            return [replace(blank, status="failed", problem=str(error))]
         finally:
             gc.unfreeze()
-        return record
 
 
 @contextmanager
@@ -106,10 +98,15 @@ def forking(plan: Plan, warm: Callable[[], None]) -> Iterator[ForkingMeasurer]:
     yield ForkingMeasurer(plan)
 
 
-def _measured(cell: TableCell, blank: TableRecord) -> TableRecord:
+def _measured(cell: TableCell, blank: Record) -> list[Record]:
+    done = replace(blank, verified=cell.verified)
     try:
-        return replace(blank, rows=tuple(cell.measure()), verified=cell.verified)
+        rows = [
+            replace(done, params={**blank.params, "row": name}, figures=figures, note=note)
+            for name, figures, note in cell.measure()
+        ]
     except WrongAnswerError as error:
-        return replace(blank, status="wrong", problem=str(error))
+        return [replace(blank, status="wrong", problem=str(error))]
     except DeltamarkError as error:
-        return replace(blank, status="failed", problem=str(error))
+        return [replace(blank, status="failed", problem=str(error))]
+    return rows or [done]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import ClassVar
@@ -13,12 +13,12 @@ from deltamark.harness.suites.graphs.counting import warm
 from deltamark.harness.suites.plan import Plan
 from deltamark.harness.suites.suite import Suite
 from deltamark.harness.suites.table_cell import ForkingMeasurer, forking
-from deltamark.harness.tables.suites.rows import RowsByTable, suite_tables
+from deltamark.harness.tables.suites import MakeTables, suite_tables
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableSuite(Suite):
-    MAKE_TABLES: ClassVar[Callable[[RowsByTable], list[Table]]]
+    MAKE_TABLES: ClassVar[MakeTables]
 
     def measurer(self, plan: Plan) -> AbstractContextManager[ForkingMeasurer]:
         return forking(plan, warm)

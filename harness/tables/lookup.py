@@ -1,48 +1,91 @@
-"""Look-up of the last record of each cell of one machine and scale factor, however many batches were timed."""
+"""The last record of each cell of TPC-H at one scale factor, however many batches were timed: look-up, and relations.
+
+The relations, for SQL:
+
+- `records`: all records with their parameters, the counts and seconds of their fastest runs, and `why` they have no
+  numbers; `whole` is the time of the whole stream, and `cell` the position of the record's cell among all cells.
+- `latest`: the last records.
+- `cells`: for each batching L x P that a table may ask for, the record that answers it, as `Lookup.find` does. A
+  dataflow is a variant, or empty for the query's default one.
+- `single`: the cells of default dataflows with one worker and the workload `insert`.
+- `recomputed`: those of DuckDB, by rounds of a batch.
+- `by_commit`: the last record of each cell at each commit.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import cached_property
+
+import pyarrow as pa
 
 from deltamark.harness.engines.base import Capabilities, short_name
 from deltamark.harness.engines.duckdb import DuckDBEngine
 from deltamark.harness.engines.registry import DEFAULT, recorded_capabilities
-from deltamark.harness.measure.batch_sizes import CROSSOVER, Batching
-from deltamark.harness.results.record import MEASURING, QueryRecord
+from deltamark.harness.measure.batch_sizes import CROSSOVER, ON_SPARK, PHYSICAL, PRODUCT, SMALL, Batching
+from deltamark.harness.results import published
+from deltamark.harness.results.plausibility import doubt_of
+from deltamark.harness.results.record import MEASURING, SPREAD, Record
+from deltamark.harness.tables.relation import Relations, why
 
+VIEWS = f"""
+CREATE TABLE records AS SELECT *,
+    shown(r, CASE WHEN fully_timed THEN {{'number': best, 'is_time': true}}
+        ELSE {{'number': rate, 'is_time': false}} END) AS whole FROM given r;
+CREATE TABLE latest AS FROM records WHERE is_last;
+CREATE TABLE cells AS FROM asked JOIN latest USING (id);
+CREATE TABLE single AS FROM cells WHERE dataflow = '' AND workload = 'insert' AND workers = 1;
+CREATE TABLE recomputed AS SELECT DISTINCT ON (query, rounds) L * P AS rounds, * FROM single
+    WHERE engine = '{DuckDBEngine.name}' AND 1 IN (L, P) ORDER BY query, rounds, L DESC;
+CREATE VIEW by_commit AS SELECT cell, commit, arg_max(r, id) AS record FROM records r GROUP BY cell, commit;
+"""
 
-@dataclass(frozen=True)
-class RecordRow:
-    """The records of a query and an engine, by the columns of a table."""
+ATTRIBUTES = (
+    "query", "sf", "variant", "workload", "engine", "commit", "is_default", "has_numbers", "fully_timed", "logical",
+    "physical", "workers", "oracle_seconds", "trace_rows", "trace_seconds",
+)  # fmt: skip
+NUMBERS = ("best", "rate", "tuples", "batches", "changes", "state_rows", "state_bytes", "peak_bytes")
+"""The attributes of records that are columns; NUMBERS are NULL for records without numbers."""
 
-    query: str
-    engine: str
-    records: Sequence[QueryRecord | None]
+TYPES = {
+    pa.string(): (
+        "query", "sf", "variant", "workload", "engine", "commit", "short", "runner", "name", "dataflow_name", "why",
+    ),
+    pa.bool_(): (
+        "is_last", "is_default", "has_numbers", "fully_timed", "ours", "recomputes", "has_master", "is_external",
+        "is_doubtful",
+    ),
+    pa.int64(): (
+        "id", "cell", "rank", "logical", "physical", "workers", "tuples", "batches", "changes", "state_rows",
+        "state_bytes", "peak_bytes",
+    ),
+    pa.float64(): ("oracle_seconds", "best", "rate", "batch_seconds", "cut", *SPREAD),
+    pa.list_(pa.float64()): ("trace_rows", "trace_seconds"),
+}  # fmt: skip
+SCHEMA = pa.schema([(name, kind) for kind, names in TYPES.items() for name in names])
 
-    @property
-    def name(self) -> str:
-        return row_name(self.query, self.engine)
+CellKey = tuple[str, int, int, int, str, str, str]
+"""Query, L, P, workers, engine, workload and variant."""
 
 
 class Lookup:
-    def __init__(self, records: Iterable[QueryRecord], sf: str) -> None:
-        of_sf = [record for record in records if record.sf == sf and record.measuring == MEASURING]
+    def __init__(self, records: Iterable[Record], sf: str) -> None:
         self.sf = sf
-        self._by_commit = {(_cell(record), record.commit): record for record in of_sf}
-        self.records = list({_cell(record): record for record in of_sf}.values())
+        self.measured = [record for record in records if record.sf == sf and record.measuring == MEASURING]
+        self.last = {_cell(record): at for at, record in enumerate(self.measured)}
+        """The position of the last record of each cell."""
+        self.records = [self.measured[at] for at in self.last.values()]
         self._defaults = {record.query: record.variant for record in self.records if record.is_default}
-        self._by_cell: dict[tuple[object, ...], QueryRecord] = {}
-        self._by_stream: dict[tuple[object, ...], list[QueryRecord]] = defaultdict(list)
+        self._by_cell: dict[CellKey, Record] = {}
+        self._by_stream: dict[tuple[str, int, str, str, str], list[Record]] = defaultdict(list)
         """The records of cells that take the whole stream in one batch."""
         for record in self.records:
             for variant in {record.variant, *([""] if record.is_default else [])}:
-                query, logical, physical, *others, _ = _cell(record)
-                self._by_cell[query, logical, physical, *others, variant] = record
+                query, logical, physical, workers, engine, workload, _ = _cell(record)
+                self._by_cell[query, logical, physical, workers, engine, workload, variant] = record
                 if record.batches == 1 and record.fully_timed:
-                    self._by_stream[query, *others, variant].append(record)
+                    self._by_stream[query, workers, engine, workload, variant].append(record)
 
     def find(  # noqa: PLR0913 (the parts of a cell)
         self,
@@ -54,7 +97,7 @@ class Lookup:
         engine: str = DEFAULT,
         workload: str = "insert",
         variant: str = "",
-    ) -> QueryRecord | None:
+    ) -> Record | None:
         """Return the record of a cell, or of one with the same batches; an empty variant means the default one."""
         exact = self._by_cell.get((query, logical, physical, workers, engine, workload, variant))
         if exact is not None:
@@ -62,36 +105,29 @@ class Lookup:
         whole = self._by_stream.get((query, workers, engine, workload, variant), ())
         return next((record for record in whole if _takes_all(record, logical, physical)), None)
 
-    def beside(self, record: QueryRecord | None, other: QueryRecord | None) -> QueryRecord | None:
-        """Return the record of the same cell that was measured on the commit of another one, if there is one."""
-        if record is None or other is None:
-            return record
-        return self._by_commit.get((_cell(record), other.commit), record)
-
-    def oracle_seconds(self, query: str) -> float:
-        """Return the seconds of DuckDB for a query over all rows; 0 if unknown."""
-        of_query = [record for record in self.records if (record.query, record.workload) == (query, "insert")]
-        return next((record.oracle_seconds for record in reversed(of_query) if record.oracle_seconds), 0.0)
+    def answers(self, batchings: Collection[Batching]) -> Iterator[tuple[int, int, str, Record]]:
+        """Return what `find` finds for all cells, and for these batchings: L, P, the variant, and the record."""
+        for (_, logical, physical, _, _, _, variant), record in self._by_cell.items():
+            yield logical, physical, variant, record
+        for query, workers, engine, workload, variant in self._by_stream:
+            for logical, physical in batchings:
+                if (query, logical, physical, workers, engine, workload, variant) not in self._by_cell:
+                    found = self.find(
+                        query, logical, physical, workers=workers, engine=engine, workload=workload, variant=variant
+                    )
+                    if found is not None:
+                        yield logical, physical, variant, found
 
     def name(self, query: str, variant: str) -> str:
         """Return the name of a dataflow; the default one has the name of its query."""
         return query if variant in ("", self._defaults.get(query)) else f"{query} {variant}"
 
-    def recomputed(self, query: str, rounds: int) -> QueryRecord | None:
+    def recomputed(self, query: str, rounds: int) -> Record | None:
         """Return the record of DuckDB recomputing after every `rounds` rounds, whether in L or in P."""
         for logical in (rounds, 1):
             if record := self.find(query, logical, rounds // logical, engine=DuckDBEngine.name):
                 return record
         return None
-
-    @cached_property
-    def several(self) -> list[QueryRecord]:
-        """The records of several workers on the default dataflows."""
-        return [
-            record
-            for record in self.records
-            if record.workers > 1 and record.is_default and record.workload == "insert"
-        ]
 
     @cached_property
     def queries(self) -> list[str]:
@@ -102,34 +138,68 @@ class Lookup:
         """The engines, ours first."""
         return sorted({record.engine for record in self.records}, key=lambda name: (name != DEFAULT, name))
 
+    @cached_property
+    def _capabilities(self) -> dict[str, Capabilities]:
+        return {record.engine: recorded_capabilities(record) for record in reversed(self.records)}
+
     def capabilities(self, engine: str) -> Capabilities:
         """Return the capabilities of an engine that has records."""
-        return next(recorded_capabilities(record) for record in self.records if record.engine == engine)
+        return self._capabilities[engine]
 
-    def rows(self, columns: Sequence[Batching]) -> list[RecordRow]:
-        """List queries and engines with records at these batchings; other engines only outside the crossover."""
-        found = []
-        for engine in self.engines:
-            decisive = [engine == DEFAULT or column not in CROSSOVER for column in columns]
-            for query in self.queries:
-                records = [self.find(query, *column, engine=engine) for column in columns]
-                if any(record for record, counts in zip(records, decisive, strict=True) if counts):
-                    found.append(RecordRow(query, engine, records))
-        return found
+    def columns(self, record: Record) -> dict[str, object]:
+        """Return the values of a record in the relation."""
+        able, short, numbers = self.capabilities(record.engine), short_name(record.engine), record.has_numbers
+        ours, dataflow = record.engine == DEFAULT, self.name(record.query, record.variant)
+        return {
+            "ours": ours, "rank": self.engines.index(record.engine), "short": short,
+            "runner": short + ", recomputing" * able.recomputes, "recomputes": able.recomputes,
+            "has_master": able.has_master, "is_external": record.external is not None,
+            "name": record.query if ours else f"{record.query} {short}",
+            "dataflow_name": dataflow if ours else f"{dataflow} {short}",
+            "why": why(record), "is_doubtful": bool(doubt_of(record)),
+            "batch_seconds": record.best / record.batches if numbers else None,
+            "cut": record.least("cut") if record.cut else None,
+            **{name: getattr(record, name) for name in ATTRIBUTES},
+            **({name: getattr(record, name) for name in NUMBERS} | record.latency if numbers else {}),
+        }  # fmt: skip
 
 
-def _takes_all(record: QueryRecord, logical: int, physical: int) -> bool:
+def relations(lookups: Sequence[Lookup]) -> Relations:
+    """Return the relations of records at some scale factors."""
+    rows: list[dict[str, object]] = []
+    asked: list[dict[str, object]] = []
+    for lookup in lookups:
+        first, numbers = len(rows), {cell: at for at, cell in enumerate(lookup.last)}
+        for at, record in enumerate(lookup.measured):
+            cell = _cell(record)
+            place = {"id": first + at, "cell": first + numbers[cell], "is_last": lookup.last[cell] == at}
+            rows.append({**place, **lookup.columns(record)})
+        batchings = sorted(_batchings(lookup.records))
+        for logical, size, variant, record in lookup.answers(batchings):
+            asked.append({"L": logical, "P": size, "dataflow": variant, "id": first + lookup.last[_cell(record)]})
+    hot_dogs = [{"query": query, "hot_dog": rate} for query, rate in published.hot_dog().items()]
+    tables = {
+        "given": pa.Table.from_pylist(rows, SCHEMA), "asked": pa.Table.from_pylist(asked),
+        "hot_dogs": pa.Table.from_pylist(hot_dogs),
+    }  # fmt: skip
+    return Relations(tables, VIEWS)
+
+
+def _batchings(records: Iterable[Record]) -> set[Batching]:
+    """Return the batchings that tables ask for."""
+    known = {(record.logical, record.physical) for record in records}
+    known |= {*PHYSICAL, *PRODUCT, *SMALL, *CROSSOVER, *ON_SPARK, *(figure.ours for figure in published.figures())}
+    return known | {batching for logical, size in known for batching in ((logical * size, 1), (1, logical * size))}
+
+
+def _takes_all(record: Record, logical: int, physical: int) -> bool:
     """Return whether a batching takes the whole stream in the same batch as a record that does."""
     if record.physical == 1:  # all rounds have one time
         return logical >= record.logical
     return logical == record.logical and physical >= record.physical
 
 
-def _cell(record: QueryRecord) -> tuple[object, ...]:
+def _cell(record: Record) -> CellKey:
     return (
         record.query, record.logical, record.physical, record.workers, record.engine, record.workload, record.variant,
     )  # fmt: skip
-
-
-def row_name(query: str, engine: str) -> str:
-    return query if engine == DEFAULT else f"{query} {short_name(engine)}"

@@ -14,7 +14,7 @@ from deltamark.harness.cli.main import main
 from deltamark.harness.cli.results.readme import FIGURE, PAGE, REFERENCE, figure, section, with_tables
 from deltamark.harness.results import store
 from deltamark.harness.results.record import of_queries
-from deltamark.harness.tables import tables
+from deltamark.harness.tables.tpch import tables
 
 README = PAGES["README.md"]
 RECORDS = ROOT / "results" / REFERENCE

@@ -14,7 +14,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -55,11 +55,11 @@ def _run(suite: Suite, args: argparse.Namespace) -> int:
         say_folded(f"{plan_line(plan, suite.headline(plan))}\n{session_header(header)}")
         for warning in machine.warnings(facts):
             say_folded(f"warning: {warning}")
-        records: list[Record] = []
-        interrupted = bool(plan.remaining) and _measure(suite, plan, writer, header, records)
+        measured: list[Sequence[Record]] = []
+        interrupted = bool(plan.remaining) and _measure(suite, plan, writer, header, measured)
     _show_summary(suite, plan, directory)
-    say_folded(outcome_line(records, len(plan.remaining) - len(records)))
-    bad = bad_lines(records)
+    say_folded(outcome_line(measured, len(plan.remaining) - len(measured)))
+    bad = bad_lines(measured)
     for line in bad:
         warn(line)
     of_report = suite.selection if suite.NAME == TPCH else ""
@@ -69,14 +69,14 @@ def _run(suite: Suite, args: argparse.Namespace) -> int:
     return 2 if bad else 130 if interrupted else 0
 
 
-def _measure(suite: Suite, plan: Plan, writer: store.Writer, header: Header, records: list[Record]) -> bool:
+def _measure(suite: Suite, plan: Plan, writer: store.Writer, header: Header, measured: list[Sequence[Record]]) -> bool:
     """Measure the remaining cells; return whether the user interrupted it."""
     started = time.monotonic()
     try:
         ensure_compiled()
         with _session(writer, header), suite.measurer(plan) as measurer, Reporter(len(plan.remaining)) as reporter:
             say(f"ready after {span(time.monotonic() - started)}")
-            Runner(plan, measurer, writer, reporter, records).run()
+            Runner(plan, measurer, writer, reporter, measured).run()
     except KeyboardInterrupt:
         warn(INTERRUPTED)
         return True

@@ -19,10 +19,19 @@ from deltamark.errors import DeltamarkError, naming
 from deltamark.harness.cli.results.tables import add_machine, directory, warn_of_foreign
 from deltamark.harness.cli.sweep_options import add_results
 from deltamark.harness.console.console import say, warn
-from deltamark.harness.export.registry import EXPORTS
-from deltamark.harness.export.source import Encoded, ExportSource
+from deltamark.harness.export import formats
+from deltamark.harness.export.asv import asv
+from deltamark.harness.export.formats import Encoded, ExportFormat, ExportSource
 from deltamark.harness.results import machine, store
-from deltamark.harness.results.record import QueryRecord, of_queries
+from deltamark.harness.results.record import of_queries
+
+EXPORTS: Mapping[str, ExportFormat] = {
+    "github-action-benchmark": ExportFormat("github-action-benchmark.json", formats.github_action_benchmark),
+    "bencher": ExportFormat("bencher.json", formats.bencher),
+    "asv": ExportFormat("asv", asv),
+    "csv": ExportFormat("cells.csv", formats.csv),
+    "parquet": ExportFormat("cells.parquet", formats.parquet),
+}
 
 STANDARD_OUTPUT = Path("-")
 
@@ -58,10 +67,8 @@ def _source(args: argparse.Namespace, path: Path) -> ExportSource:
     """Read the records of the scale factor, or of all; raise an error if there are none."""
     stored = store.read(path)
     warn_of_foreign(stored, path)
-    records = [record for record in stored.records if isinstance(record, QueryRecord)]
-    setting = ""
-    if args.sf is not None:
-        records, setting = of_queries(records, str(args.sf)), f" SF={args.sf}"
+    sf = "" if args.sf is None else str(args.sf)
+    records, setting = of_queries(stored.records, sf), f" SF={sf}" if sf else ""
     if not records:
         raise DeltamarkError("nothing is measured", f"{path}{setting and ','}{setting}", f"make bench{setting}")
     last = max(store.sessions(path).values(), key=lambda header: header["started"], default=None)

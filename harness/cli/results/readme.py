@@ -23,11 +23,10 @@ from deltamark.harness.console.reporter import session_header
 from deltamark.harness.console.table import folded, markdown
 from deltamark.harness.report.crossover_figure import crossover_figure
 from deltamark.harness.results import machine, store
-from deltamark.harness.results.record import TPCH, QueryRecord, Record, latest, of_queries
+from deltamark.harness.results.record import TPCH, Record, latest, of_queries
 from deltamark.harness.results.session import Header
 from deltamark.harness.suites.registry import SUITES
-from deltamark.harness.tables import tables
-from deltamark.harness.tables.growth import growth
+from deltamark.harness.tables.tpch import growth, tables
 
 ROOT = machine.ROOT
 PAGE, REFERENCE = ROOT / "docs" / "results.md", "reference"
@@ -67,13 +66,12 @@ def _write(path: Path, content: str) -> None:
 def _replace_reference(args: argparse.Namespace, reference: Path) -> None:
     """Replace the reference of a suite by the last record of each of its cells, and the headers of their sessions."""
     others = [record for record in store.read(reference).records if record.suite != args.suite]
-    kept = [*others, *latest(records(args)).values()]
+    kept = [*others, *latest(records(args))]
     headers = store.sessions(reference) | store.sessions(directory(args))
     for name in (store.RECORDS, store.FINDINGS, store.SESSIONS):
         (reference / name).unlink(missing_ok=True)
     with store.writing(reference) as writer:
-        for record in kept:
-            writer.add(record)
+        writer.add(kept)
         for session in _sessions(kept):
             writer.add_session(_without_paths(_header(headers, session)))
 
@@ -120,8 +118,8 @@ def _tpch_tables(of_suite: Sequence[Record]) -> list[str]:
         parts.append(f"Scale factor {sf}:\n")
         of_sf = tables(of_queries(of_suite, sf), sf)
         parts += [markdown(table) if table.name in UNFOLDED else folded(table) for table in of_sf]
-    by_sf = growth(record for record in of_suite if isinstance(record, QueryRecord))
-    return [*parts, folded(by_sf)] if by_sf.rows else parts
+    by_sf = growth(of_suite)
+    return [*parts, folded(by_sf)] if by_sf else parts
 
 
 def figure(reference: Path) -> str:

@@ -17,8 +17,7 @@ from deltamark.harness.report.page import ReportData, page
 from deltamark.harness.results import store
 from deltamark.harness.results.commits import known_commits
 from deltamark.harness.results.machine import ROOT
-from deltamark.harness.results.record import PROJECT, of_queries
-from deltamark.harness.results.table_record import TableRecord
+from deltamark.harness.results.record import PROJECT, TPCH, of_queries
 
 FILE = "report.html"
 
@@ -36,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     stored = store.read(machine)
     warn_of_foreign(stored, machine)
     queries = of_queries(stored.records, sf)
-    others = [record for record in stored.records if isinstance(record, TableRecord)]
+    others = [record for record in stored.records if record.suite != TPCH]
     if not (queries or others):
         raise DeltamarkError("nothing is measured", f"{machine}, SF {sf}", f"make bench SF={sf}")
     commits = known_commits(ROOT, (record for record in queries if record.repository == PROJECT))

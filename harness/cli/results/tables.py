@@ -15,9 +15,9 @@ from deltamark.harness.cli.sweep_options import add_results, add_suite
 from deltamark.harness.console.console import say, terminal_width, warn
 from deltamark.harness.console.table import FORMATS, Table, text
 from deltamark.harness.results import machine, store
-from deltamark.harness.results.record import TPCH, QueryRecord, Record, of_queries
+from deltamark.harness.results.record import TPCH, Record, of_queries
 from deltamark.harness.suites.registry import SUITES
-from deltamark.harness.tables.growth import GROWTH, bench_command, growth
+from deltamark.harness.tables.tpch import GROWTH, bench_command, growth
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -55,9 +55,9 @@ def _growth_table(args: argparse.Namespace) -> Table:
     path = directory(args)
     stored = store.read(path)
     warn_of_foreign(stored, path)
-    queries = [record for record in stored.records if isinstance(record, QueryRecord)]
+    queries = of_queries(stored.records)
     table = growth(queries)
-    if not table.rows:
+    if table is None:
         found = ", ".join(f"SF {sf}" for sf in sorted({record.sf for record in queries})) or "no records"
         remedy = f"{bench_command('1')}, and the same with SF=10"
         raise DeltamarkError("growth needs records of two scale factors", f"{path}, {found}", remedy)

@@ -8,14 +8,14 @@ from deltamark.harness.engines.base import short_name
 from deltamark.harness.engines.duckdb import DuckDBEngine
 from deltamark.harness.engines.registry import recorded_capabilities
 from deltamark.harness.report.charts.marks import LOOKS, LegendEntry, Look, look
-from deltamark.harness.results.record import QueryRecord
+from deltamark.harness.results.record import Record
 from deltamark.harness.tables.lookup import Lookup
 
 EngineThreads = tuple[str, int]
 """An engine and its number of workers, or of shards on Spark. Each runner has a look of its own."""
 
 
-def chart_records(lookup: Lookup) -> list[QueryRecord]:
+def chart_records(lookup: Lookup) -> list[Record]:
     """Return the records that charts draw: right answers of default dataflows.
 
     An engine is drawn with one worker, because more workers have their own chart, unless it was only measured with
@@ -26,16 +26,16 @@ def chart_records(lookup: Lookup) -> list[QueryRecord]:
     return [record for record in records if record.workers == 1 or record.engine not in single]
 
 
-def runner(record: QueryRecord) -> EngineThreads:
+def runner(record: Record) -> EngineThreads:
     return record.engine, record.workers
 
 
-def in_order(lookup: Lookup, records: Iterable[QueryRecord]) -> list[QueryRecord]:
+def in_order(lookup: Lookup, records: Iterable[Record]) -> list[Record]:
     """Sort records by runner, those of our engine first. The sort is stable."""
     return sorted(records, key=lambda record: (lookup.engines.index(record.engine), record.workers))
 
 
-def look_of(lookup: Lookup, record: QueryRecord) -> Look:
+def look_of(lookup: Lookup, record: Record) -> Look:
     """Return the look of a runner: the color of its engine, and an outline for each number of workers."""
     own = look(lookup.engines.index(record.engine))
     numbers = sorted(
@@ -56,7 +56,7 @@ def runner_words(lookup: Lookup, engine: str, workers: int) -> str:
     return f"{name}, {workers} workers" if workers > 1 else name
 
 
-def runner_legend(lookup: Lookup, records: Iterable[QueryRecord]) -> Iterator[LegendEntry]:
+def runner_legend(lookup: Lookup, records: Iterable[Record]) -> Iterator[LegendEntry]:
     """Return legend entries for the runners of records without retractions."""
     runners = {runner(record): record for record in in_order(lookup, records) if record.workload == "insert"}
     return (
@@ -64,7 +64,7 @@ def runner_legend(lookup: Lookup, records: Iterable[QueryRecord]) -> Iterator[Le
     )
 
 
-def retraction_legend(lookup: Lookup, records: Iterable[QueryRecord]) -> Iterator[LegendEntry]:
+def retraction_legend(lookup: Lookup, records: Iterable[Record]) -> Iterator[LegendEntry]:
     """Return legend entries for the runners and workloads with retractions."""
     retracting = [record for record in in_order(lookup, records) if record.workload != "insert"]
     for (key, workload), record in {(runner(record), record.workload): record for record in retracting}.items():

@@ -11,7 +11,7 @@ from typing import Literal
 
 from deltamark.harness.report.charts.markup import Attribute, Markup, MarkupChild, tag
 from deltamark.harness.report.tooltip import Tooltip
-from deltamark.harness.results.record import QueryRecord
+from deltamark.harness.results.record import Record
 
 LineKind = Literal["solid", "hollow", "dotted"]
 Keys = Mapping[str, str]
@@ -21,11 +21,11 @@ SIZE = 3.5
 """Half the width of a mark, in pixels."""
 
 
-def keys_of(record: QueryRecord) -> dict[str, str]:
+def keys_of(record: Record) -> dict[str, str]:
     return {"query": record.query, "engine": record.engine, "workload": record.workload}
 
 
-def choices(records: Iterable[QueryRecord], engines: Sequence[str]) -> dict[str, Sequence[str]]:
+def choices(records: Iterable[Record], engines: Sequence[str]) -> dict[str, Sequence[str]]:
     """Return the values of the filters that some record has."""
     records = list(records)
     return {

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from deltamark.harness.console.formatting import TableEntry, brief, rate, ratio
 from deltamark.harness.measure.stats import geomean
 from deltamark.harness.report.charts.markup import Markup, joined, tag
-from deltamark.harness.results.record import QueryRecord
+from deltamark.harness.results.record import Record
 from deltamark.harness.tables.lookup import Lookup
 
 RECOMPUTED_ROUNDS = 1000
@@ -48,6 +48,6 @@ def _rates(lookup: Lookup, query: str) -> list[float]:
     ]
 
 
-def _shown(lookup: Lookup, physical: int) -> list[QueryRecord]:
+def _shown(lookup: Lookup, physical: int) -> list[Record]:
     records = [lookup.find(query, 1, physical) for query in lookup.queries]
     return [record for record in records if record is not None and record.has_numbers]

@@ -14,10 +14,10 @@ from deltamark.harness.report.charts.strips import Strip, dot, strips
 from deltamark.harness.report.findings import over, side_by_side
 from deltamark.harness.report.section import Section, lists
 from deltamark.harness.report.tooltip import tooltip
-from deltamark.harness.results.record import QueryRecord
+from deltamark.harness.results.record import Record
 from deltamark.harness.tables.lookup import Lookup
 
-Records = dict[Batching, QueryRecord]
+Records = dict[Batching, Record]
 ByEngine = Mapping[str, Mapping[str, Records]]
 """The records of each query, by engine."""
 

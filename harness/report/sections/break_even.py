@@ -24,14 +24,14 @@ from deltamark.harness.report.charts.scale import Log, short
 from deltamark.harness.report.findings import engine_name
 from deltamark.harness.report.section import Section, panels
 from deltamark.harness.report.tooltip import Tooltip, tooltip
-from deltamark.harness.results.record import QueryRecord
+from deltamark.harness.results.record import Record
 from deltamark.harness.tables.lookup import Lookup
 
 
 class Pair:
     """A record of an engine that maintains, and DuckDB's of recomputing after batches of the same size."""
 
-    def __init__(self, ours: QueryRecord, theirs: QueryRecord) -> None:
+    def __init__(self, ours: Record, theirs: Record) -> None:
         self.record = ours
         self.share = 1 / ours.batches
         """The size of a batch relative to the stream."""

@@ -11,7 +11,7 @@ from deltamark.harness.engines.base import short_name
 from deltamark.harness.report.section import Section
 from deltamark.harness.report.sections.coverage import GRADED
 from deltamark.harness.report.sections.grids import folded, of_engines
-from deltamark.harness.results.table_record import TableRecord
+from deltamark.harness.results.record import Record
 from deltamark.harness.suites.coverage.suite import CoverageSuite
 from deltamark.harness.tables.lookup import Lookup
 
@@ -30,7 +30,7 @@ Digests = Mapping[Stream, Mapping[str, set[str]]]
 """The digests of each stream, by engine."""
 
 
-def consistency(lookup: Lookup, table_records: Sequence[TableRecord]) -> Section:
+def consistency(lookup: Lookup, table_records: Sequence[Record]) -> Section:
     """Count the checks of each engine; the grades of the suite of coverage follow."""
     digests = _shared_digests(lookup)
     table = Table(

@@ -10,8 +10,7 @@ from deltamark.harness.console.table import Entries, Table
 from deltamark.harness.engines.base import short_name
 from deltamark.harness.report.section import Section
 from deltamark.harness.report.sections.grids import folded, of_engines
-from deltamark.harness.results.record import QueryRecord, Status
-from deltamark.harness.results.table_record import TableRecord
+from deltamark.harness.results.record import Record, Status
 from deltamark.harness.suites.coverage.suite import CoverageSuite
 from deltamark.harness.tables.lookup import Lookup
 from deltamark.queries.catalogue import QUERIES
@@ -21,11 +20,11 @@ FAULTS: tuple[Status, ...] = ("wrong", "failed", "timeout", "refused")
 
 GRADED = "The folded tables are those of make tables SUITE=coverage, which grades each engine for every query."
 
-Outcomes = Mapping[str, QueryRecord | None]
+Outcomes = Mapping[str, Record | None]
 """For each query a record with numbers, or else the one with the worst outcome, or else None."""
 
 
-def coverage(lookup: Lookup, table_records: Sequence[TableRecord]) -> Section:
+def coverage(lookup: Lookup, table_records: Sequence[Record]) -> Section:
     """Count the queries of each engine; the matrix and the refusals of the suite of coverage follow."""
     by_engine = {engine: _outcomes(lookup, engine) for engine in lookup.engines}
     answered = [f"{_answered(outcomes)} with {short_name(engine)}" for engine, outcomes in by_engine.items()]
@@ -43,14 +42,14 @@ def coverage(lookup: Lookup, table_records: Sequence[TableRecord]) -> Section:
 
 
 def _outcomes(lookup: Lookup, engine: str) -> Outcomes:
-    found: dict[str, list[QueryRecord]] = defaultdict(list)
+    found: dict[str, list[Record]] = defaultdict(list)
     for record in lookup.records:
         if record.engine == engine:
             found[record.query].append(record)
     return {query: min(found[query], key=_rank, default=None) for query in QUERIES}
 
 
-def _rank(record: QueryRecord) -> int:
+def _rank(record: Record) -> int:
     if record.has_numbers:
         return -1
     return FAULTS.index(record.status) if record.status in FAULTS else len(FAULTS)
@@ -87,7 +86,7 @@ def _gaps(by_engine: Mapping[str, Outcomes]) -> Table:
     return Table("gaps", "Queries without numbers", ["engine", "queries", "reason"], rows)
 
 
-def _reason(record: QueryRecord | None) -> str:
+def _reason(record: Record | None) -> str:
     """Return the recorded reason of a gap: the status, and the first line of the problem."""
     if record is None:
         return "not measured"

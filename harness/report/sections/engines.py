@@ -23,7 +23,7 @@ from deltamark.harness.report.charts.scale import Log, short
 from deltamark.harness.report.findings import over, side_by_side
 from deltamark.harness.report.section import Section, panels
 from deltamark.harness.report.tooltip import Tooltip
-from deltamark.harness.results.record import QueryRecord
+from deltamark.harness.results.record import Record
 from deltamark.harness.tables.lookup import Lookup
 
 
@@ -44,7 +44,7 @@ def engines(lookup: Lookup) -> Section | None:
     )  # fmt: skip
 
 
-def _finding(lookup: Lookup, records: Iterable[QueryRecord]) -> str:
+def _finding(lookup: Lookup, records: Iterable[Record]) -> str:
     """State the rates of all engines at the largest batch size that most engines have, relative to the first one."""
     by_size: dict[int, dict[EngineThreads, dict[str, float]]] = defaultdict(lambda: defaultdict(dict))
     for record in in_order(lookup, records):
@@ -55,8 +55,8 @@ def _finding(lookup: Lookup, records: Iterable[QueryRecord]) -> str:
     return f"For batches of {counted(size, 'round')}, the rate is {side_by_side(lookup, found, rate)}, {over(found)}."
 
 
-def _chart(lookup: Lookup, records: list[QueryRecord]) -> Markup:
-    by_line: dict[tuple[EngineThreads, LineKind], dict[int, list[QueryRecord]]] = {}
+def _chart(lookup: Lookup, records: list[Record]) -> Markup:
+    by_line: dict[tuple[EngineThreads, LineKind], dict[int, list[Record]]] = {}
     for record in sorted(records, key=lambda record: record.batch_rounds):
         line = by_line.setdefault((runner(record), "solid" if record.logical == 1 else "hollow"), defaultdict(list))
         line[record.batch_rounds].append(record)
@@ -69,14 +69,14 @@ def _chart(lookup: Lookup, records: list[QueryRecord]) -> Markup:
     return panel("geometric mean", axes, {}, lines)
 
 
-def _line(lookup: Lookup, kind: LineKind, by_size: dict[int, list[QueryRecord]]) -> Line:
+def _line(lookup: Lookup, kind: LineKind, by_size: dict[int, list[Record]]) -> Line:
     first = next(iter(by_size.values()))[0]
     name = runner_words(lookup, *runner(first))
     points = [_point(name, size, records) for size, records in by_size.items()]
     return Line(look_of(lookup, first), kind, {"engine": first.engine}, points)
 
 
-def _point(name: str, size: int, records: list[QueryRecord]) -> DataPoint:
+def _point(name: str, size: int, records: list[Record]) -> DataPoint:
     mean = geomean([record.rate for record in records])
     text = f"{rate(mean).text}, the geometric mean of {len(records)} queries"
     return DataPoint(size, mean, Tooltip(f"{name}, batches of {size:,} rounds", (text,), "make tables TABLE=engines"))

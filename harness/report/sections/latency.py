@@ -21,7 +21,7 @@ from deltamark.harness.report.charts.strips import Strip, spread, strips
 from deltamark.harness.report.findings import over, side_by_side
 from deltamark.harness.report.section import Section, lists
 from deltamark.harness.report.tooltip import tooltip
-from deltamark.harness.results.record import QueryRecord
+from deltamark.harness.results.record import Record
 from deltamark.harness.tables.lookup import Lookup
 
 SIZES = (1, 1000, 100_000, 1_000_000)
@@ -42,7 +42,7 @@ def latency(lookup: Lookup) -> Section | None:
     )  # fmt: skip
 
 
-def _finding(lookup: Lookup, by_size: Mapping[int, Sequence[QueryRecord]]) -> str:
+def _finding(lookup: Lookup, by_size: Mapping[int, Sequence[Record]]) -> str:
     """State the 99th percentile of each engine, for the smallest batches that most engines have."""
     size = max(by_size, key=lambda size: (len({runner(record) for record in by_size[size]}), -size))
     found: dict[EngineThreads, dict[str, float]] = defaultdict(dict)
@@ -52,17 +52,17 @@ def _finding(lookup: Lookup, by_size: Mapping[int, Sequence[QueryRecord]]) -> st
     return f"The 99th percentile of a batch {batch} is {side_by_side(lookup, found, brief)}, {over(found)}."
 
 
-def _preferred(lookup: Lookup, records: Iterable[QueryRecord]) -> list[QueryRecord]:
+def _preferred(lookup: Lookup, records: Iterable[Record]) -> list[Record]:
     """Return one record of each query and runner, with L = 1 if possible."""
     ordered = sorted(records, key=lambda record: -record.logical)
     return in_order(lookup, {(record.query, runner(record)): record for record in ordered}.values())
 
 
-def _has_size(record: QueryRecord, size: int) -> bool:
+def _has_size(record: Record, size: int) -> bool:
     return record.workload == "insert" and record.batch_rounds == size and 1 in (record.logical, record.physical)
 
 
-def _list(lookup: Lookup, scale: Log, size: int, records: list[QueryRecord]) -> Markup:
+def _list(lookup: Lookup, scale: Log, size: int, records: list[Record]) -> Markup:
     rows = [_strip(lookup, scale, query, records) for query in lookup.queries]
     title = "Batches of one round" if size == 1 else f"Batches of {size:,} rounds"
     return tag(
@@ -72,7 +72,7 @@ def _list(lookup: Lookup, scale: Log, size: int, records: list[QueryRecord]) -> 
     )
 
 
-def _strip(lookup: Lookup, scale: Log, query: str, records: list[QueryRecord]) -> Strip | None:
+def _strip(lookup: Lookup, scale: Log, query: str, records: list[Record]) -> Strip | None:
     """Draw one record of each runner of a query."""
     ordered = _preferred(lookup, (record for record in records if record.query == query))
     if not ordered:
@@ -85,10 +85,10 @@ def _strip(lookup: Lookup, scale: Log, query: str, records: list[QueryRecord]) -
     )
 
 
-def _marks(lookup: Lookup, scale: Log, record: QueryRecord) -> Markup:
+def _marks(lookup: Lookup, scale: Log, record: Record) -> Markup:
     look = look_of(lookup, record)
     return series(look, "solid", keys_of(record), spread(look, scale, _spread(record), tooltip(record)))
 
 
-def _spread(record: QueryRecord) -> tuple[float, float, float]:
+def _spread(record: Record) -> tuple[float, float, float]:
     return record.latency["p50"], record.latency["p99"], record.latency["max"]

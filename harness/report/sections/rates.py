@@ -15,10 +15,10 @@ from deltamark.harness.report.charts.scale import Log, short, tick
 from deltamark.harness.report.section import Section, panels
 from deltamark.harness.report.sections.grids import folded
 from deltamark.harness.report.tooltip import Tooltip
-from deltamark.harness.results.table_record import MeasuredRow, TableRecord, latest_rows
+from deltamark.harness.results.record import Record, latest
+from deltamark.harness.suites.rate.measuring import ON
 from deltamark.harness.suites.rate.suite import RateSuite
-from deltamark.harness.tables.suites.rate import ON, highest
-from deltamark.harness.tables.suites.rows import consistent_figures
+from deltamark.harness.tables.suites import consistent_figures
 
 
 @dataclass(frozen=True)
@@ -29,13 +29,12 @@ class Curve:
     stream: str
     """The query with the workload and the arrivals."""
     engine: str
-    trials: Sequence[MeasuredRow]
+    trials: Sequence[Record]
 
     @cached_property
     def highest(self) -> float | None:
         """The highest sustained rate."""
-        best = highest(self.trials)
-        return best.least("rate") if best else None
+        return max((trial.least("rate") for trial in self.trials if trial.least("sustained")), default=None)
 
     @property
     def title(self) -> str:
@@ -46,7 +45,7 @@ class Curve:
         return {"query": self.stream.split()[0], "engine": self.engine}
 
 
-def rates(records: Sequence[TableRecord]) -> Section | None:
+def rates(records: Sequence[Record]) -> Section | None:
     """Draw the 99th percentile of the latency by the rate of rounds."""
     tables = RateSuite.tables(records)
     if not tables:
@@ -64,12 +63,12 @@ def rates(records: Sequence[TableRecord]) -> Section | None:
     return Section("rates", "Latency by rate", finding, text, [*charts, *shown])
 
 
-def curves(records: Iterable[TableRecord]) -> list[Curve]:
+def curves(records: Iterable[Record]) -> list[Curve]:
     """Return the curves of all streams and engines; of several trials at a rate, a curve has the best one."""
-    best: dict[tuple[str, str], dict[float, MeasuredRow]] = {}
-    for row in latest_rows(records, RateSuite.NAME):
-        if row.has_numbers and row.figures:
-            at_rate = best.setdefault((row.record.dataset, row.name), {})
+    best: dict[tuple[str, str], dict[float, Record]] = {}
+    for row in latest(record for record in records if record.suite == RateSuite.NAME):
+        if row.status == "ok" and row.figures:
+            at_rate = best.setdefault((row.dataset, row.row), {})
             rounds = row.least("rate")
             at_rate[rounds] = min(at_rate.get(rounds, row), row, key=_rank)
     return [
@@ -78,7 +77,7 @@ def curves(records: Iterable[TableRecord]) -> list[Curve]:
     ]
 
 
-def _rank(trial: MeasuredRow) -> tuple[bool, float]:
+def _rank(trial: Record) -> tuple[bool, float]:
     return not trial.least("sustained"), trial.least("p99")
 
 
@@ -131,10 +130,10 @@ def _lines(curve: Curve, style: Look) -> list[Line]:
     return [line for line in lines if line.points]
 
 
-def _tooltip(curve: Curve, trial: MeasuredRow) -> Tooltip:
+def _tooltip(curve: Curve, trial: Record) -> Tooltip:
     p50, p99, slowest = (brief(trial.least(name)).text for name in ("p50", "p99", "max"))
     lines = [
-        f"{rate(trial.least('rate')).text} rounds: {trial.row.note or 'sustained'}",
+        f"{rate(trial.least('rate')).text} rounds: {trial.note or 'sustained'}",
         f"a round p50 {p50}, p99 {p99}, at most {slowest}",
         f"batches: {trial.least('batches'):,.0f} in {brief(trial.least('seconds')).text}",
     ]

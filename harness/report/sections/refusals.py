@@ -9,13 +9,13 @@ from deltamark.harness.console.table import Table
 from deltamark.harness.engines.base import short_name
 from deltamark.harness.report.section import Section
 from deltamark.harness.report.sections.grids import folded, of_engines
-from deltamark.harness.results.record import QueryRecord
+from deltamark.harness.results.record import Record
 from deltamark.harness.tables.lookup import Lookup
 
 
 def refusals(lookup: Lookup) -> Section | None:
     """List the refused queries, with one row for each reason of an engine."""
-    reasons: dict[tuple[str, str], list[QueryRecord]] = defaultdict(list)
+    reasons: dict[tuple[str, str], list[Record]] = defaultdict(list)
     for record in lookup.records:
         if record.status == "refused":
             reasons[short_name(record.engine), record.problem.partition("\n")[0]].append(record)

@@ -23,7 +23,7 @@ from deltamark.harness.report.charts.strips import Strip, dot, strips
 from deltamark.harness.report.findings import over, side_by_side
 from deltamark.harness.report.section import Section, lists
 from deltamark.harness.report.tooltip import tooltip
-from deltamark.harness.results.record import QueryRecord
+from deltamark.harness.results.record import Record
 from deltamark.harness.tables.lookup import Lookup
 
 MEGABYTE = 1e6
@@ -52,7 +52,7 @@ def state(lookup: Lookup) -> Section | None:
     )  # fmt: skip
 
 
-def _finding(lookup: Lookup, records: Sequence[QueryRecord]) -> str:
+def _finding(lookup: Lookup, records: Sequence[Record]) -> str:
     """State the memory of each engine without retractions, or with them if there is nothing else."""
     found: dict[EngineThreads, dict[str, float]] = defaultdict(dict)
     for record in in_order(lookup, [each for each in records if each.workload == "insert"] or records):
@@ -65,9 +65,9 @@ def _entry(size: float) -> TableEntry:
     return replace(entry, text=f"{entry.text} MB")
 
 
-def _query_records(lookup: Lookup, query: str) -> list[QueryRecord]:
+def _query_records(lookup: Lookup, query: str) -> list[Record]:
     """Return one record for each runner and workload of a query, those of our engine first."""
-    groups: dict[tuple[EngineThreads, str], list[QueryRecord]] = defaultdict(list)
+    groups: dict[tuple[EngineThreads, str], list[Record]] = defaultdict(list)
     for record in chart_records(lookup):
         if record.query == query and record.state_bytes:
             groups[runner(record), record.workload].append(record)
@@ -77,7 +77,7 @@ def _query_records(lookup: Lookup, query: str) -> list[QueryRecord]:
     return in_order(lookup, records)
 
 
-def _mark(lookup: Lookup, scale: Log, record: QueryRecord) -> Markup:
+def _mark(lookup: Lookup, scale: Log, record: Record) -> Markup:
     look = look_of(lookup, record)
     kind: LineKind = "solid" if record.workload == "insert" else "hollow"
     value = record.state_bytes / MEGABYTE

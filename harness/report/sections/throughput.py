@@ -22,7 +22,7 @@ from deltamark.harness.report.charts.scale import Log, short
 from deltamark.harness.report.findings import over, side_by_side
 from deltamark.harness.report.section import Section, panels
 from deltamark.harness.report.tooltip import tooltip
-from deltamark.harness.results.record import QueryRecord
+from deltamark.harness.results.record import Record
 from deltamark.harness.tables.lookup import Lookup
 
 LineName = tuple[EngineThreads, str, LineKind]
@@ -48,7 +48,7 @@ def throughput(lookup: Lookup) -> Section | None:
     )  # fmt: skip
 
 
-def _finding(lookup: Lookup, records: Iterable[QueryRecord]) -> str:
+def _finding(lookup: Lookup, records: Iterable[Record]) -> str:
     """State the best rate of each engine."""
     best: dict[EngineThreads, dict[str, float]] = defaultdict(dict)
     for record in in_order(lookup, records):
@@ -57,7 +57,7 @@ def _finding(lookup: Lookup, records: Iterable[QueryRecord]) -> str:
     return f"At the best batch size, the rate is {side_by_side(lookup, best, rate)}, {over(best)}."
 
 
-def _lines(lookup: Lookup, query: str) -> dict[LineName, list[QueryRecord]]:
+def _lines(lookup: Lookup, query: str) -> dict[LineName, list[Record]]:
     """Return the records of each line of a query, ordered by batch size."""
     lines = defaultdict(list)
     for record in sorted(chart_records(lookup), key=lambda record: record.batch_rounds):
@@ -67,7 +67,7 @@ def _lines(lookup: Lookup, query: str) -> dict[LineName, list[QueryRecord]]:
     return lines
 
 
-def _kind(record: QueryRecord) -> LineKind | None:
+def _kind(record: Record) -> LineKind | None:
     """Return the kind of a record's batches; None if neither L nor P is 1."""
     if record.workload != "insert":
         return "dotted"
@@ -76,7 +76,7 @@ def _kind(record: QueryRecord) -> LineKind | None:
     return "hollow" if record.physical == 1 else None
 
 
-def _panel(lookup: Lookup, query: str, axes: Axes, lines: dict[LineName, list[QueryRecord]]) -> Markup:
+def _panel(lookup: Lookup, query: str, axes: Axes, lines: dict[LineName, list[Record]]) -> Markup:
     drawn = [
         Line(look_of(lookup, records[0]), kind, keys_of(records[0]), list(_points(records)))
         for (_, _, kind), records in lines.items()
@@ -84,11 +84,11 @@ def _panel(lookup: Lookup, query: str, axes: Axes, lines: dict[LineName, list[Qu
     return panel(query, axes, {"query": query}, drawn)
 
 
-def _points(records: Iterable[QueryRecord]) -> Iterable[DataPoint]:
+def _points(records: Iterable[Record]) -> Iterable[DataPoint]:
     return (DataPoint(record.batch_rounds, record.rate, tooltip(record)) for record in records)
 
 
-def _legend_entry(lookup: Lookup, name: LineName, record: QueryRecord) -> LegendEntry:
+def _legend_entry(lookup: Lookup, name: LineName, record: Record) -> LegendEntry:
     runner_key, workload, kind = name
     batches = {"solid": "L = 1, so a batch is P", "hollow": "P = 1, so a batch is L", "dotted": workload}[kind]
     words = runner_words(lookup, *runner_key)

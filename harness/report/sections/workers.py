@@ -15,7 +15,7 @@ from deltamark.harness.report.charts.strips import Strip, dot, strips
 from deltamark.harness.report.findings import over, side_by_side
 from deltamark.harness.report.section import Section, lists
 from deltamark.harness.report.tooltip import tooltip
-from deltamark.harness.results.record import QueryRecord
+from deltamark.harness.results.record import Record
 from deltamark.harness.tables.lookup import Lookup
 
 
@@ -23,7 +23,7 @@ from deltamark.harness.tables.lookup import Lookup
 class Gain:
     """The speed of several workers, relative to that of one worker for the same cell."""
 
-    record: QueryRecord
+    record: Record
     speed: float
 
     @property
@@ -68,7 +68,7 @@ def _order(gain: Gain) -> tuple[str, str, int, int]:
     return gain.record.query, gain.record.workload, gain.record.logical, gain.record.physical
 
 
-def _look(lookup: Lookup, numbers: Sequence[int], record: QueryRecord) -> Look:
+def _look(lookup: Lookup, numbers: Sequence[int], record: Record) -> Look:
     """Return the color of the engine, with an outline for the number of workers."""
     own = look(lookup.engines.index(record.engine))
     return Look(own.color, (own.outline + numbers.index(record.workers)) % LOOKS)

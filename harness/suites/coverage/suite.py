@@ -19,11 +19,11 @@ from deltamark.harness.console.datasets import open_dataset
 from deltamark.harness.engines.base import short_name
 from deltamark.harness.engines.registry import DEFAULT_SWEEP, capabilities
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.results.table_record import Figures, TableRow
+from deltamark.harness.results.record import REFUSED, Figures, TableRow
 from deltamark.harness.suites.coverage.grading import GRADES, graded
 from deltamark.harness.suites.table_cell import TableCell, data_digest
 from deltamark.harness.suites.table_suite import TableSuite
-from deltamark.harness.tables.suites.coverage import REFUSED, coverage_tables
+from deltamark.harness.tables.suites import coverage_tables
 from deltamark.queries.catalogue import QUERIES, query
 
 

@@ -8,7 +8,7 @@ from functools import partial
 
 from deltamark.dataflow.language.motif import Variant
 from deltamark.harness.measure.stats import percentile
-from deltamark.harness.results.table_record import Figures, TableRow
+from deltamark.harness.results.record import Figures, TableRow
 from deltamark.harness.suites.graphs.counting import (
     BY_BIGJOIN,
     BY_HAND,

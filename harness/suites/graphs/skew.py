@@ -8,7 +8,7 @@ from contextlib import closing
 
 import numpy as np
 
-from deltamark.harness.results.table_record import Figures, TableRow
+from deltamark.harness.results.record import Figures, TableRow
 from deltamark.harness.suites.graphs.counting import BY_BIGJOIN, agree
 from deltamark.harness.suites.graphs.graph_data import Edges
 from deltamark.harness.suites.graphs.hypercube import copies, edge_cover

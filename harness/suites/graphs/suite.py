@@ -13,14 +13,14 @@ from deltamark.datagen.graphs.make import directory_of, make_graph
 from deltamark.datagen.make import Wanted
 from deltamark.harness.console.progress import ProgressLine
 from deltamark.harness.results import machine
-from deltamark.harness.results.table_record import TableRow
+from deltamark.harness.results.record import TableRow
 from deltamark.harness.suites.graphs import cells, skew
 from deltamark.harness.suites.graphs.counting import BY_BIGJOIN, BY_HAND, LOOPS
 from deltamark.harness.suites.graphs.graph_data import Edges, oriented, stored
 from deltamark.harness.suites.graphs.load_simulation import simulation
 from deltamark.harness.suites.table_cell import TableCell
 from deltamark.harness.suites.table_suite import TableSuite
-from deltamark.harness.tables.suites.graph import graph_tables
+from deltamark.harness.tables.suites import graph_tables
 from deltamark.queries.graph.motifs import MOTIFS
 
 NAME = "graph"

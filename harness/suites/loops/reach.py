@@ -18,7 +18,7 @@ from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import integer
 from deltamark.errors import DeltamarkError
 from deltamark.harness.measure import resources
-from deltamark.harness.results.table_record import TableRow
+from deltamark.harness.results.record import TableRow
 from deltamark.harness.suites.table_cell import WrongAnswerError
 from deltamark.queries.graph.reach import by_distance
 

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deltamark.harness.results.table_record import TableRow
+from deltamark.harness.results.record import TableRow
 from deltamark.harness.suites.loops.reach import measure, random_graph
 from deltamark.harness.suites.table_cell import TableCell
 from deltamark.harness.suites.table_suite import TableSuite
-from deltamark.harness.tables.suites.loops import loop_tables
+from deltamark.harness.tables.suites import loop_tables
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,13 +15,12 @@ from deltamark.harness.console.console import warn
 from deltamark.harness.console.formatting import brief, megabytes
 from deltamark.harness.engines.registry import capabilities
 from deltamark.harness.measure.cell_job import CellJob, answers_of
-from deltamark.harness.results.table_record import Figures, TableRow
+from deltamark.harness.results.record import REFUSED, Figures, TableRow
 from deltamark.harness.suites.memory.bisection import LeastSize, least_size
 from deltamark.harness.suites.memory.groups import find_place
 from deltamark.harness.suites.memory.trial import Outcome, Trials
 from deltamark.harness.suites.table_cell import WrongAnswerError
 from deltamark.harness.suites.tpch.grid import SampledCell
-from deltamark.harness.tables.suites.memory import REFUSED
 
 MAX_SLOWDOWN, EXTRA_S = 5, 10.0
 """A trial may take this many times as long as the run without a limit, plus these seconds. Neither number is tuned.

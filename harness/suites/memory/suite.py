@@ -25,7 +25,7 @@ from deltamark.harness.suites.plan import Plan
 from deltamark.harness.suites.table_cell import ForkingMeasurer, TableCell, data_digest
 from deltamark.harness.suites.table_suite import TableSuite
 from deltamark.harness.suites.tpch.grid import GridSettings, SampledCell, grid_cells
-from deltamark.harness.tables.suites.memory import memory_tables
+from deltamark.harness.tables.suites import memory_tables
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ from deltamark.harness.check.table_oracle import TableOracle
 from deltamark.harness.engines.base import batches_at_a_time
 from deltamark.harness.measure import resources
 from deltamark.harness.measure.stats import percentile
-from deltamark.harness.results.table_record import Figures, TableRow
+from deltamark.harness.results.record import Figures, TableRow
 from deltamark.harness.suites.nexmark.stream import EventQuery
 from deltamark.harness.suites.table_cell import WrongAnswerError, refuse_difference
 

@@ -18,7 +18,7 @@ from deltamark.harness.suites.nexmark.measuring import measure
 from deltamark.harness.suites.nexmark.stream import EventQuery, window_of
 from deltamark.harness.suites.table_cell import TableCell
 from deltamark.harness.suites.table_suite import TableSuite
-from deltamark.harness.tables.suites.nexmark import nexmark_tables
+from deltamark.harness.tables.suites import nexmark_tables
 from deltamark.queries.nexmark import TEXTS
 
 

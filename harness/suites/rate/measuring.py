@@ -20,13 +20,15 @@ from deltamark.harness.measure.cell_job import CellJob, WrongError, answers_of, 
 from deltamark.harness.measure.stats import percentile
 from deltamark.harness.measure.timing import LOAD_ROUNDS
 from deltamark.harness.measure.windows import rounds_of
-from deltamark.harness.results.table_record import Figures, TableRow
+from deltamark.harness.results.record import REFUSED, Figures, TableRow
 from deltamark.harness.suites.rate.arrivals import STEADY, due_times
 from deltamark.harness.suites.rate.bisection import highest_rate
 from deltamark.harness.suites.rate.open_loop import OpenRun, WallClock, open_loop
 from deltamark.harness.suites.table_cell import WrongAnswerError
 from deltamark.harness.suites.tpch.grid import RECOMPUTED_BATCHES
-from deltamark.harness.tables.suites.rate import ON, REFUSED
+
+ON = " on "
+"""The words between the stream and the engine in the name of a cell."""
 
 FIRST_RATE = 1000.0
 """The rate of the first trial, in rounds per second. Not tuned."""

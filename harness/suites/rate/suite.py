@@ -21,8 +21,7 @@ from deltamark.harness.suites.rate.arrivals import STEADY, known_arrivals
 from deltamark.harness.suites.rate.measuring import RateCell, measure
 from deltamark.harness.suites.table_cell import TableCell, data_digest
 from deltamark.harness.suites.table_suite import TableSuite
-from deltamark.harness.tables.suites.rate import highest_rates, rate_tables
-from deltamark.harness.tables.suites.rows import suite_tables
+from deltamark.harness.tables.suites import highest_rates, rate_tables, suite_tables
 from deltamark.queries.catalogue import QUERIES, query
 
 
@@ -68,7 +67,7 @@ class RateSuite(TableSuite):
 
     @classmethod
     def summary(cls, records: Iterable[Record]) -> list[Table]:
-        return suite_tables(records, cls.NAME, lambda by_table: [highest_rates(by_table.get("trials", ()))])
+        return suite_tables(records, cls.NAME, highest_rates)
 
 
 def _known_feeding(engine: str) -> str:

@@ -21,7 +21,7 @@ from deltamark.harness.check.snapshot import Snapshot
 from deltamark.harness.engines.inputs import batches, relation_source
 from deltamark.harness.measure import resources
 from deltamark.harness.measure.stats import percentile
-from deltamark.harness.results.table_record import Figures, TableRow
+from deltamark.harness.results.record import Figures, TableRow
 from deltamark.harness.suites.sharing.queries import SharedQueries
 
 MIN_REPEAT_S, MAX_REPEATS = 0.2, 5

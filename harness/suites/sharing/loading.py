@@ -17,7 +17,7 @@ from deltamark.datagen.feed import TIMES_PER_ROUND
 from deltamark.harness.check.snapshot import Snapshot
 from deltamark.harness.engines.inputs import batches
 from deltamark.harness.measure import resources
-from deltamark.harness.results.table_record import Figures, TableRow
+from deltamark.harness.results.record import Figures, TableRow
 from deltamark.harness.suites.sharing.queries import SharedQueries
 
 

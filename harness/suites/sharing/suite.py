@@ -17,7 +17,7 @@ from deltamark.harness.suites.sharing.loading import arrangements, filters, load
 from deltamark.harness.suites.sharing.queries import SharedQueries
 from deltamark.harness.suites.table_cell import TableCell
 from deltamark.harness.suites.table_suite import TableSuite
-from deltamark.harness.tables.suites.sharing import shared_tables
+from deltamark.harness.tables.suites import shared_tables
 from deltamark.queries.catalogue import QUERIES, query
 
 ORACLE = "oracle"

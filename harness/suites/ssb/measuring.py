@@ -12,7 +12,7 @@ from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.harness.check.snapshot import Snapshot
 from deltamark.harness.check.table_oracle import LiveRanges, TableOracle
 from deltamark.harness.measure import resources
-from deltamark.harness.results.table_record import TableRow
+from deltamark.harness.results.record import TableRow
 from deltamark.harness.suites.ssb.stream import StarQuery
 from deltamark.harness.suites.table_cell import refuse_difference
 

@@ -19,7 +19,7 @@ from deltamark.harness.suites.ssb.star import directory_of, make_tables
 from deltamark.harness.suites.ssb.stream import StarQuery
 from deltamark.harness.suites.table_cell import TableCell
 from deltamark.harness.suites.table_suite import TableSuite
-from deltamark.harness.tables.suites.ssb import ssb_tables
+from deltamark.harness.tables.suites import ssb_tables
 from deltamark.queries.ssb import TEXTS
 
 

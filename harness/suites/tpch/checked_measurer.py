@@ -22,7 +22,7 @@ from deltamark.harness.engines.registry import DEFAULT, capabilities
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.messages import CellReply, CellRequest, OracleReply
 from deltamark.harness.measure.windows import checkpoints, inner_times
-from deltamark.harness.results.record import QueryRecord, Record
+from deltamark.harness.results.record import TPCH, Figures, Record
 from deltamark.harness.suites.plan import BenchmarkCell, Plan
 from deltamark.harness.suites.tpch.grid import SampledCell
 from deltamark.queries.catalogue import query
@@ -47,7 +47,7 @@ class MeasurementService(Protocol):
 class PreparedCell:
     """The blank record of a cell, and the request that measures it."""
 
-    record: QueryRecord
+    record: Record
     request: CellRequest[Cell]
 
 
@@ -66,35 +66,35 @@ class CheckedMeasurer:
     service: MeasurementService
     checks_in_pairs: bool = False
     """Whether the machine has the cores and the memory to check two cells at once."""
-    _references: dict[DigestGroup, list[QueryRecord]] = field(default_factory=dict)
+    _references: dict[DigestGroup, list[Record]] = field(default_factory=dict)
     """The records of each group that vouch for others: at least one of each engine that was measured."""
     _oracle_replies: dict[tuple[str, str], OracleReply] = field(default_factory=dict)
-    _prepared: dict[SampledCell, PreparedCell | QueryRecord] = field(default_factory=dict)
+    _prepared: dict[SampledCell, PreparedCell | Record] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name in {cell.cell.workload for cell in self._cells(self.plan.remaining)}:
             workload(self.dataset, name)  # reject unknown workloads before anything is measured
         planned = {cell.cell.query for cell in self._cells(self.plan.cells)}
         for record in self.plan.done.values():
-            if isinstance(record, QueryRecord) and record.query in planned:  # the file of another may be gone
+            if record.suite == TPCH and record.query in planned:  # the file of another may be gone
                 self._remember(record)
 
-    def measure(self, cell: BenchmarkCell, following: BenchmarkCell | None) -> Record:
+    def measure(self, cell: BenchmarkCell, following: BenchmarkCell | None) -> list[Record]:
         assert isinstance(cell, SampledCell)
         assert isinstance(following, SampledCell | None)
         beside = following if following and self._may_check_beside(cell, following) else None
         record = self._measured(cell, beside)
         self._remember(record)
-        return record
+        return [record]
 
     def _may_check_beside(self, cell: SampledCell, other: SampledCell) -> bool:
         cells = (cell.cell, other.cell)
         single = all(each.workers == 1 and capabilities(each.engine).checks_in_pairs for each in cells)
         return self.checks_in_pairs and single and cell not in self._prepared
 
-    def _measured(self, cell: SampledCell, beside: SampledCell | None) -> QueryRecord:
+    def _measured(self, cell: SampledCell, beside: SampledCell | None) -> Record:
         prepared = self._prepared.pop(cell, None) or self._prepare(cell)
-        if isinstance(prepared, QueryRecord):
+        if isinstance(prepared, Record):
             return prepared
         if beside is not None:
             self._prepared[beside] = self._prepare(beside)
@@ -103,23 +103,23 @@ class CheckedMeasurer:
         record = reply.fill(prepared.record)
         return _judged(record, self._references.get(_digest_group(record), ()), cell.cell)
 
-    def _prepare(self, cell: SampledCell) -> PreparedCell | QueryRecord:
+    def _prepare(self, cell: SampledCell) -> PreparedCell | Record:
         """Request DuckDB's answers if the cell needs them; return a failed record if DuckDB has none."""
         record = self.plan.blank(cell)
-        assert isinstance(record, QueryRecord)
         compared = ComparedMoments([], [])
         if not self._has_own_reference(record):
             reply = self._oracle_reply(cell.cell)
             if reply.status != "ok":
                 return replace(record, status="failed", problem=f"DuckDB's answer: {reply.problem}")
-            record, compared = replace(record, oracle_seconds=reply.once), self._moments(cell)
+            figures: Figures = {"oracle_seconds": [reply.once]} if reply.once else {}
+            record, compared = replace(record, figures=figures), self._moments(cell)
         effort = self.plan.effort
         request = CellRequest(
             cell.cell, cell.sample, effort.runs, effort.limit, tuple(compared.rounds), tuple(compared.times)
         )
         return PreparedCell(record, request)
 
-    def _has_own_reference(self, record: QueryRecord) -> bool:
+    def _has_own_reference(self, record: Record) -> bool:
         """Return whether the same engine has a reference: one of another engine does not say who errs."""
         references = self._references.get(_digest_group(record), ())
         return any((each.engine, each.external) == (record.engine, record.external) for each in references)
@@ -149,7 +149,7 @@ class CheckedMeasurer:
         return Random(f"{self.plan.origin.session} {cell}")  # noqa: S311 (no secret)
 
     def _remember(self, record: Record) -> None:
-        if isinstance(record, QueryRecord) and record.vouches:
+        if record.vouches:
             self._references.setdefault(_digest_group(record), []).append(record)
 
     @staticmethod
@@ -157,14 +157,14 @@ class CheckedMeasurer:
         return [cell for cell in cells if isinstance(cell, SampledCell)]
 
 
-def _digest_group(record: QueryRecord) -> DigestGroup:
+def _digest_group(record: Record) -> DigestGroup:
     """Return the name of the cells that must have the same change stream, of the same data, code and versions."""
     own_stream = record.variant if record.variant in query(record.query).accumulated else ""
     origin = (record.data, record.code, record.versions, str(record.measuring))
     return (*origin, record.query, record.workload, str(record.logical), own_stream)
 
 
-def _judged(record: QueryRecord, references: Sequence[QueryRecord], cell: Cell) -> QueryRecord:
+def _judged(record: Record, references: Sequence[Record], cell: Cell) -> Record:
     """Compare the digest of a record with those of the references of its group."""
     if record.status != "ok" or not record.digest or not references:
         return record
@@ -174,7 +174,7 @@ def _judged(record: QueryRecord, references: Sequence[QueryRecord], cell: Cell) 
     return replace(record, verified=record.verified or "digest")
 
 
-def _disagreement(record: QueryRecord, other: QueryRecord, cell: Cell) -> str:
+def _disagreement(record: Record, other: Record, cell: Cell) -> str:
     """Describe two change streams that should be one, and what is known of each."""
     equals = (
         f"equals DuckDB's answers at the times {_listed(record.compared)}, too, so one of the two is wrong elsewhere"
@@ -189,5 +189,5 @@ def _disagreement(record: QueryRecord, other: QueryRecord, cell: Cell) -> str:
     )
 
 
-def _listed(times: Sequence[int]) -> str:
+def _listed(times: Sequence[float]) -> str:
     return ", ".join(map(str, times))

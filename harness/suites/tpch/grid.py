@@ -23,7 +23,7 @@ from deltamark.harness.measure.batch_sizes import (
 )
 from deltamark.harness.measure.cell import ALL, Cell
 from deltamark.harness.results import published
-from deltamark.harness.results.record import EngineInfo, Origin, QueryRecord, blank_query_record
+from deltamark.harness.results.record import EngineInfo, Origin, Record, blank_query_record
 from deltamark.queries.catalogue import QUERIES, query
 
 WORKERS = (1, 2)
@@ -54,7 +54,7 @@ class SampledCell:
     def engine(self) -> str:
         return self.cell.engine
 
-    def blank(self, origin: Origin) -> QueryRecord:
+    def blank(self, origin: Origin) -> Record:
         return blank_query_record(self.cell, self.sample, data=self.data, origin=origin, external=self.external)
 
 

@@ -14,14 +14,12 @@ from deltamark.harness.engines.plans import specified_plan
 from deltamark.harness.measure.client import MeasurementClient, ServerSpec
 from deltamark.harness.measure.windows import rounds_of
 from deltamark.harness.results import machine
-from deltamark.harness.results.record import TPCH, QueryRecord, Record, of_queries
+from deltamark.harness.results.record import TPCH, Record, of_queries
 from deltamark.harness.suites.plan import Plan
 from deltamark.harness.suites.suite import Suite
 from deltamark.harness.suites.tpch.checked_measurer import CheckedMeasurer
 from deltamark.harness.suites.tpch.grid import GridSettings, SampledCell, grid_cells
-from deltamark.harness.tables import tables
-from deltamark.harness.tables.lookup import Lookup
-from deltamark.harness.tables.summary import summary
+from deltamark.harness.tables import tpch
 from deltamark.queries.catalogue import QUERIES
 
 CHECK_BYTES_PER_DATA_BYTE = 4
@@ -68,20 +66,20 @@ class TpchSuite(GridSettings, Suite):
 
     @classmethod
     def tables(cls, records: Iterable[Record]) -> list[Table]:
-        return [table for sf, found in _by_scale_factor(records) for table in tables(found, sf)]
+        return [table for sf, found in _by_scale_factor(records) for table in tpch.tables(found, sf)]
 
     @classmethod
     def summary(cls, records: Iterable[Record]) -> list[Table]:
-        return [summary(Lookup(found, sf)) for sf, found in _by_scale_factor(records)]
+        return [tpch.summary(found, sf) for sf, found in _by_scale_factor(records)]
 
     @property
     def selection(self) -> str:
         return f"SF={self.sf}"
 
 
-def _by_scale_factor(records: Iterable[Record]) -> Iterator[tuple[str, list[QueryRecord]]]:
-    records = list(records)
-    for sf in sorted({record.sf for record in records if isinstance(record, QueryRecord)}):
+def _by_scale_factor(records: Iterable[Record]) -> Iterator[tuple[str, list[Record]]]:
+    records = of_queries(records)
+    for sf in sorted({record.sf for record in records}):
         yield sf, of_queries(records, sf)
 
 

@@ -6,12 +6,12 @@ import random
 
 import msgspec
 import pytest
-from msgspec.structs import replace
 from support.harness.export_records import ALL_RECORDS, WITH_NUMBERS, at_scale_factor, make_repository, source
 from support.harness.export_schemas import asv_files
 from support.harness.history_records import git
+from support.harness.records import changed
 
-from deltamark.harness.export.registry import EXPORTS
+from deltamark.harness.cli.results.export import EXPORTS
 
 ASV = EXPORTS["asv"]
 
@@ -26,8 +26,8 @@ def shas(repository):
     return make_repository(repository)
 
 
-def at(sha, records, changed=""):
-    return [replace(record, commit=sha[:12] + changed) for record in records]
+def at(sha, records, edited=""):
+    return [changed(record, commit=sha[:12] + edited) for record in records]
 
 
 def test_there_is_a_file_for_each_commit_of_the_repository(repository, shas):

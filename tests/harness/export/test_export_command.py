@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import pytest
-from msgspec.structs import replace
 from support.harness.command_line import error_line
 from support.harness.export_records import ALL_RECORDS, WITH_NUMBERS, WITHOUT_NUMBERS, at_scale_factor
 from support.harness.export_schemas import asv_files, bencher_benchmarks
-from support.harness.suite_records import HEADER, add
+from support.harness.records import changed
+from support.harness.suite_records import HEADER
 from support.paths import ROOT
 
 from deltamark.harness.cli.main import main
-from deltamark.harness.export.registry import EXPORTS
+from deltamark.harness.cli.results.export import EXPORTS
 from deltamark.harness.results import store
 
 
@@ -22,7 +22,7 @@ def words(directory, name, *more):
 @pytest.fixture
 def results(tmp_path):
     with store.writing(tmp_path / "m") as writer:
-        add(writer, [*ALL_RECORDS, at_scale_factor("0.1", WITH_NUMBERS[0])])
+        writer.add([*ALL_RECORDS, at_scale_factor("0.1", WITH_NUMBERS[0])])
         writer.add_session(HEADER)
     return tmp_path
 
@@ -79,7 +79,7 @@ def test_errors_say_what_to_do(results, capsys):
 @pytest.mark.parametrize("name", EXPORTS)
 def test_records_without_numbers_alone_are_an_error(tmp_path, capsys, name):
     with store.writing(tmp_path / "m") as writer:
-        add(writer, [replace(record, commit="unknown") for record in WITHOUT_NUMBERS])
+        writer.add([changed(record, commit="unknown") for record in WITHOUT_NUMBERS])
     error = error_line(capsys, words(tmp_path, name))
     assert f"no cell has numbers to export: {tmp_path / 'm'}, 1 failed, 1 timeout, 1 wrong; make bench" in error
     assert not (tmp_path / "m" / EXPORTS[name].target).exists()

@@ -5,12 +5,12 @@ from __future__ import annotations
 import random
 
 import pytest
-from msgspec.structs import replace
 from support.harness.export_records import ALL_RECORDS, WITH_NUMBERS, WITHOUT_NUMBERS, drawn_records, source
 from support.harness.export_schemas import bencher_benchmarks, github_entries
+from support.harness.records import changed
 
-from deltamark.harness.export.metrics import metrics
-from deltamark.harness.export.registry import EXPORTS
+from deltamark.harness.cli.results.export import EXPORTS
+from deltamark.harness.export.formats import metrics
 from deltamark.harness.results.record import latest
 
 SINGLE_FILES = [name for name in EXPORTS if name != "asv"]
@@ -44,13 +44,13 @@ def test_a_cell_without_numbers_has_no_place_in_an_export(name):
 @pytest.mark.parametrize("name", SINGLE_FILES)
 def test_an_old_number_does_not_stand_in_for_a_failure(name):
     made = WITH_NUMBERS[0]
-    encoded = EXPORTS[name].encode(source([made, replace(made, status="failed", seconds=[])]))
+    encoded = EXPORTS[name].encode(source([made, changed(made, status="failed", seconds=[], finished_at="2026-01-02")]))
     assert (encoded.cells, encoded.left_out) == (0, {"failed": 1})
 
 
 @pytest.mark.parametrize("name", SINGLE_FILES)
 def test_records_whose_times_were_taken_in_another_way_are_left_out(name):
-    encoded = EXPORTS[name].encode(source([replace(WITH_NUMBERS[0], measuring=0), WITH_NUMBERS[1]]))
+    encoded = EXPORTS[name].encode(source([changed(WITH_NUMBERS[0], measuring=0), WITH_NUMBERS[1]]))
     assert (encoded.cells, encoded.left_out) == (1, {"measured in another way": 1})
 
 
@@ -61,7 +61,7 @@ def test_github_entries_and_bencher_measures_are_the_metrics_of_the_records(seed
     benchmarks = bencher_benchmarks(EXPORTS["bencher"].encode(source(records)).content)
     expected = {
         (record.cell, metric.name): metric.value
-        for record in latest(records).values() if record.has_numbers for metric in metrics(record)
+        for record in latest(records) if record.has_numbers for metric in metrics(record)
     }  # fmt: skip
     assert {tuple(entry["name"].rsplit(" ", 1)): entry["value"] for entry in entries} == expected
     of_bencher = {(cell, name): metric["value"] for cell, measures in benchmarks.items()

@@ -10,10 +10,10 @@ import pytest
 from support.harness.export_records import WITH_NUMBERS, at_scale_factor, drawn_records, source
 from support.manual import PAGES
 
-from deltamark.harness.export.flat_table import COLUMNS
-from deltamark.harness.export.registry import EXPORTS
+from deltamark.harness.cli.results.export import EXPORTS
+from deltamark.harness.export.formats import SCHEMA
 
-TYPES = {name: kind for name, (kind, _) in COLUMNS.items()}
+TYPES = {field.name: field.type for field in SCHEMA}
 
 
 def from_csv(content):
@@ -32,7 +32,7 @@ def tables(records):
 def test_csv_and_parquet_agree(seed):
     of_csv, of_parquet = tables(drawn_records(seed))
     assert of_csv.equals(of_parquet)
-    assert of_parquet.schema.names == list(COLUMNS)
+    assert of_parquet.schema.names == SCHEMA.names
 
 
 def test_rows_have_the_fields_of_records():
@@ -66,4 +66,4 @@ def test_an_unknown_number_is_null():
 
 def test_the_manual_names_all_columns():
     page = PAGES["docs/exports.md"]
-    assert [name for name in COLUMNS if f"`{name}`" not in page] == []
+    assert [name for name in SCHEMA.names if f"`{name}`" not in page] == []

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from msgspec.structs import replace
 from support.harness.history_records import commit_name, git, history_of, measured, noisy_step, write
+from support.harness.records import changed
 
 from deltamark.harness.cli.main import main
 from deltamark.harness.report.history_page import history_page
@@ -17,7 +17,7 @@ RECORDS = [
     *measured(SLOWER),
     *measured(FASTER, cell="tpch q04", query="q04"),
     *measured(SLOWER, "other machine")[20:],
-    replace(measured(SLOWER)[5], commit=f"{commit_name(5)}+", key="edited"),
+    changed(measured(SLOWER)[5], commit=f"{commit_name(5)}+", key="edited"),
 ]
 
 
@@ -95,7 +95,7 @@ def test_errors_name_the_cause(results, capsys, words, error):
 
 
 def test_records_that_are_left_out_are_counted(results, capsys):
-    failed = [replace(each, status="failed", seconds=[], key="failed") for each in RECORDS[:3]]
+    failed = [changed(each, status="failed", seconds=[], key="failed") for each in RECORDS[:3]]
     write(results / "results" / "more", failed)
     assert history(results)[0] == 0
     assert "3 records are left out: " in capsys.readouterr().err

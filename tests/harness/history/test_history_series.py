@@ -6,7 +6,6 @@ import random
 
 import numpy as np
 import pytest
-from msgspec.structs import replace
 from support.harness.history_records import (
     commit_name,
     git,
@@ -15,6 +14,7 @@ from support.harness.history_records import (
     noisy_step,
     write,
 )
+from support.harness.records import changed
 
 from deltamark.errors import DeltamarkError
 from deltamark.harness.history.series import UNKNOWN_MACHINE, commit_history, read
@@ -39,8 +39,8 @@ def test_a_step_has_its_commit_and_size():
 
 def test_circumstances_of_a_step_are_named():
     records = measured(STEP)
-    changed = [replace(each, data="other", versions="other", code="same") for each in records[14:]]
-    (step,) = only(history_of([*(replace(each, code="same") for each in records[:14]), *changed])).steps
+    later = [changed(each, data="other", versions="other", code="same") for each in records[14:]]
+    (step,) = only(history_of([*(changed(each, code="same") for each in records[:14]), *later])).steps
     assert step.notes == ["other data", "other versions", "same code"]
 
 
@@ -68,11 +68,11 @@ def test_steps_are_found_on_alternating_machines():
 
 
 def test_a_point_is_the_median_of_all_runs_of_a_commit_with_its_interval():
-    one, again = (replace(each, session="m", key=key) for each, key in zip(measured([0, 0]), "ab", strict=True))
-    one = replace(one, seconds=[1.0, 2.0, 4.0])
+    one, again = (changed(each, session="m", key=key) for each, key in zip(measured([0, 0]), "ab", strict=True))
+    one = changed(one, seconds=[1.0, 2.0, 4.0])
     (point,) = only(history_of([one])).points
     assert (point.seconds, point.low, point.high, point.runs) == (2, 1, 4, 3)
-    again = replace(again, seconds=[3.0, 5.0, 6.0, 0.5, 7.0, 9.0], commit=one.commit)
+    again = changed(again, seconds=[3.0, 5.0, 6.0, 0.5, 7.0, 9.0], commit=one.commit)
     (point,) = only(history_of([one, again])).points
     assert (point.seconds, point.low, point.high, point.runs) == (4, 1, 7, 9)
 
@@ -80,7 +80,7 @@ def test_a_point_is_the_median_of_all_runs_of_a_commit_with_its_interval():
 def test_commits_are_ordered_by_the_repository_and_else_by_their_first_record():
     records = measured([0, 0, 0])
     known = {commit_name(2): KnownCommit(0.0, "", "the oldest")}
-    history = history_of([*records, replace(records[1], commit=f"{commit_name(2)}+")], known)
+    history = history_of([*records, changed(records[1], commit=f"{commit_name(2)}+")], known)
     names = [commit_name(2), f"{commit_name(2)}+", commit_name(0), commit_name(1)]
     assert [commit.name for commit in history.commits] == names
     assert history.commits[0].subject == "the oldest"
@@ -88,9 +88,9 @@ def test_commits_are_ordered_by_the_repository_and_else_by_their_first_record():
 
 def test_commits_with_edits_are_points_without_steps():
     records = measured(STEP)
-    edited = [replace(each, commit=f"{each.commit}+") for each in records]
+    edited = [changed(each, commit=f"{each.commit}+") for each in records]
     assert only(history_of(edited)).steps == []
-    both = history_of([*records, *(replace(each, seconds=[9.0]) for each in edited)])
+    both = history_of([*records, *(changed(each, seconds=[9.0]) for each in edited)])
     assert [step.commit.name for _, step in both.steps] == [commit_name(14)]
     assert sum(point.commit.is_dirty for point in only(both).points) == len(STEP)
 
@@ -98,7 +98,7 @@ def test_commits_with_edits_are_points_without_steps():
 @pytest.mark.parametrize("changes", [{"status": "wrong"}, {"commit": "unknown"}, {"commit": ""}, {"measuring": 0}])
 def test_records_that_are_not_comparable_are_no_points(changes):
     records = measured(STEP)
-    assert history_of([*records, replace(records[0], seconds=[9.0], **changes)]) == history_of(records)
+    assert history_of([*records, changed(records[0], seconds=[9.0], **changes)]) == history_of(records)
 
 
 def test_directories_and_branches_have_the_same_series(tmp_path):
@@ -149,7 +149,7 @@ def test_the_repository_knows_its_commits_and_no_others(tmp_path):
     git(tmp_path, "init", "--initial-branch=main")
     git(tmp_path, "commit", "--allow-empty", "--message=a subject of words", GIT_COMMITTER_DATE="@86400 +0000")
     name = git(tmp_path, "rev-parse", "--short=12", "HEAD")
-    records = [replace(each, commit=commit) for each, commit in zip(measured([0, 0]), (name, "abcdef1+"), strict=True)]
+    records = [changed(each, commit=commit) for each, commit in zip(measured([0, 0]), (name, "abcdef1+"), strict=True)]
     sha = git(tmp_path, "rev-parse", "HEAD")
     assert known_commits(tmp_path, records) == {name: KnownCommit(86400.0, sha, "a subject of words")}
     assert known_commits(tmp_path, records[1:]) == {}

@@ -55,20 +55,20 @@ def directory(results):
 
 def known(results):
     """Return the fields of the last record of each cell that do not depend on the speed of this machine."""
-    last = latest(store.read(directory(results)).records).values()
+    last = latest(store.read(directory(results)).records)
     return {(each.cell, each.status, each.digest, each.tuples, each.changes) for each in last}
 
 
 def after_one(monkeypatch, act):
     """Call a function when the first cell has been reported."""
-    on_record = Reporter.on_record
+    on_records = Reporter.on_records
 
-    def report(self, record, remaining, estimate):
-        on_record(self, record, remaining, estimate)
+    def report(self, records, remaining, estimate):
+        on_records(self, records, remaining, estimate)
         if remaining == 3:
             act()
 
-    monkeypatch.setattr(Reporter, "on_record", report)
+    monkeypatch.setattr(Reporter, "on_records", report)
 
 
 @pytest.fixture(scope="module")
@@ -213,11 +213,11 @@ def test_cells_on_spark_share_a_session_until_one_is_bad(sf001, monkeypatch):
 
     def measured(job, _, stages):
         stages.wait()
-        return CellReply(status="wrong" if job.cell.query == "q04" else "ok", changes=os.getpid())
+        return CellReply(status="wrong" if job.cell.query == "q04" else "ok", digest=str(os.getpid()))
 
     monkeypatch.setattr("deltamark.harness.measure.server.measured", measured)
     settings = [("q01", 2), ("q02", 2), ("q03", 3), ("q04", 3), ("q05", 3)]
     with contextlib.closing(QueryServer(sf001)) as server:
         cells = [Cell(name, "0.01", engine="spark", workers=workers) for name, workers in settings]
-        pids = [server.cell(CellRequest(cell, 0, 1, 60.0, ())).changes for cell in cells]
+        pids = [server.cell(CellRequest(cell, 0, 1, 60.0, ())).digest for cell in cells]
     assert [pid == before for before, pid in pairwise(pids)] == [True, False, True, False]

@@ -33,7 +33,7 @@ REPLIES = [
     WarmReply(measuring=1),
     OracleReply(status="failed", problem="no memory"),
     SampleReply(time=0.5, state=7, rows=3, peak=9),
-    CellReply(seconds=[0.5], latency={"p50": 0.1}, trace=[(10, 0.25), (20, 0.25)], fully_timed=False, digest="1 aa"),
+    CellReply(figures={"seconds": [0.5], "p50": [0.1], "trace_rows": [10, 20], "sampled": [1]}, digest="1 aa"),
 ]
 
 
@@ -100,11 +100,11 @@ def test_a_message_that_does_not_fit_names_the_place(problem):
 
 
 def test_a_reply_with_another_field_type_is_an_error():
-    with pytest.raises(ValueError, match=r"Expected `array` of length 2, got 1 - at `\$.trace\[0\]`"):
-        msgspec.convert({"trace": [[1]]}, CellReply)
+    with pytest.raises(ValueError, match=r"Expected `array`, got `int` - at `\$.figures\[...\]`"):
+        msgspec.convert({"figures": {"seconds": 1}}, CellReply)
 
 
 def test_figures_make_a_record():
     record = REPLIES[3].fill(blank_query_record(CELL, 15, data="data", origin=Origin("code", "versions")))
-    assert (record.seconds, record.digest, record.fully_timed, record.trace) == ([0.5], "1 aa", False, REPLIES[3].trace)
+    assert (record.seconds, record.digest, record.fully_timed, record.trace_rows) == ([0.5], "1 aa", False, [10, 20])
     assert (record.query, record.sample) == ("q06", 15)

@@ -7,7 +7,7 @@ import itertools
 from decimal import Decimal
 
 import pytest
-from msgspec.structs import replace
+from support.harness.records import changed
 from support.harness.temporary_query import temporary_query
 
 from deltamark.datagen.feed import TIMES_PER_ROUND, last_time
@@ -28,11 +28,14 @@ EFFORT = Effort(3, 600.0)
 CELLS = [SampledCell(Cell(name, "1", physical=size), 0, "data") for size in (10, 100) for name in ("q01", "q04")]
 
 
+FIGURES = {"seconds": [0.5], "tuples": [10], "batches": [9], **{name: [0.1] for name in SPREAD}}
+
+
 class Fake:
     """A measurer without an engine, whose replies are given."""
 
     def __init__(self, **said):
-        self.said = {"seconds": [0.5], "tuples": 10, "batches": 9, "digest": "1 aa"} | said
+        self.said = {"digest": "1 aa"} | said
         self.requested, self.moments, self.measured, self.beside = [], [], [], []
 
     def oracle_answers(self, cell, rounds, _limit, moments=()):
@@ -47,7 +50,8 @@ class Fake:
         self.beside.append(beside and beside.cell)
         said = {"verified": "oracle" if compared else "", "compared": compared} | self.said
         said |= {"digest": said["digest"](cell) if callable(said["digest"]) else said["digest"]}
-        return CellReply(**said, latency=dict.fromkeys(SPREAD, 0.1))
+        compared = said.pop("compared")
+        return CellReply(**said, figures=FIGURES | ({"compared": compared} if compared else {}))
 
 
 class Sink:
@@ -59,15 +63,15 @@ class Sink:
     def take_stop(self):
         return len(self.records) >= self._most
 
-    def add(self, record):
-        self.records.append(record)
+    def add(self, records):
+        self.records += records
 
 
 class Silent:
     def on_begin(self, cell):
         pass
 
-    def on_record(self, record, remaining, estimate):
+    def on_records(self, records, remaining, estimate):
         pass
 
 
@@ -178,8 +182,8 @@ def test_a_stopped_and_resumed_sweep_equals_an_uninterrupted_one(chunked, most):
     sweep(chunked, Fake(), whole)
     sweep(chunked, Fake(), first)
     sweep(chunked, Fake(), second, first.records)
-    same = [replace(record, elapsed=0.0, finished_at="") for record in whole.records]
-    assert [replace(record, elapsed=0.0, finished_at="") for record in first.records + second.records] == same
+    same = [changed(record, elapsed=0.0, finished_at="") for record in whole.records]
+    assert [changed(record, elapsed=0.0, finished_at="") for record in first.records + second.records] == same
 
 
 def test_a_cell_is_done_if_the_same_code_measured_it_with_as_many_runs(chunked):
@@ -190,7 +194,7 @@ def test_a_cell_is_done_if_the_same_code_measured_it_with_as_many_runs(chunked):
         for origin, effort in (
             (ORIGIN, EFFORT),
             (ORIGIN, Effort(4, 600.0)),
-            (replace(ORIGIN, code="new"), Effort(2, 600.0)),
+            (changed(ORIGIN, code="new"), Effort(2, 600.0)),
         )
     }
     assert left == {3: 0, 4: 4, 2: 4}
@@ -246,7 +250,7 @@ def test_an_unknown_workload_is_an_error_before_any_measurement(chunked):
 def test_a_plan_has_a_headline(chunked):
     sink = Sink(1)
     sweep(chunked, Fake(), sink)
-    known = [replace(record, elapsed=10.0) for record in sink.records]
+    known = [changed(record, elapsed=10.0) for record in sink.records]
     plan = Plan(CELLS, known, ORIGIN, EFFORT)
     assert plan_line(plan, TpchSuite().headline(plan)) == (
         "4 cells = 2 queries x 2 batchings, up to 3 runs each, about 30 s; 1 already done"
@@ -257,7 +261,7 @@ def test_estimates_go_by_the_same_cell_then_the_query_then_the_engine(chunked):
     sink = Sink()
     sweep(chunked, Fake(), sink)
     took = itertools.count(1)
-    plan = Plan(CELLS, [replace(record, elapsed=float(next(took))) for record in sink.records], ORIGIN, EFFORT)
+    plan = Plan(CELLS, [changed(record, elapsed=float(next(took))) for record in sink.records], ORIGIN, EFFORT)
     assert plan.estimate(CELLS[:1]).seconds == 1
     assert plan.estimate([SampledCell(Cell("q01", "1", physical=7), 0)]).seconds == 2
     assert plan.estimate([SampledCell(Cell("q09", "1", physical=7), 0)]).seconds == 2.5
@@ -266,7 +270,7 @@ def test_estimates_go_by_the_same_cell_then_the_query_then_the_engine(chunked):
 def test_digests_of_other_data_or_code_are_not_compared(chunked):
     """A machine has records of all scale factors, and of older code."""
     other_data = [dataclasses.replace(CELLS[0], data="other")]
-    for cells, origin in ((other_data, ORIGIN), (CELLS[:1], replace(ORIGIN, code="other"))):
+    for cells, origin in ((other_data, ORIGIN), (CELLS[:1], changed(ORIGIN, code="other"))):
         sink = Sink()
         run(Plan(cells, [], origin, EFFORT), chunked, Fake(digest="1 bb"), sink)
         fake, again = Fake(), Sink()

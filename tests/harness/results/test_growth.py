@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
+from support.harness.records import changed
 from support.harness.table_records import record, texts
 
 from deltamark.harness.cli.main import main
 from deltamark.harness.results import store
-from deltamark.harness.tables.growth import growth
+from deltamark.harness.tables.tpch import growth
 
 
 def at_sf(sf, took, tuples=6_000_000, name="q01", **changes):
     made = record(name, 1, 100_000, took, **changes)
-    return replace(made, sf=sf, tuples=tuples, cell=made.cell.replace("sf1 ", f"sf{sf} "))
+    return changed(made, sf=sf, tuples=tuples, cell=made.cell.replace("sf1 ", f"sf{sf} "))
 
 
 def test_growth_is_that_of_the_time_of_a_tuple_from_the_second_largest_scale_factor_to_the_largest():
@@ -41,7 +41,7 @@ def test_growth_shows_no_number_of_a_bad_cell_and_no_ratio_to_it():
 
 def test_growth_names_the_command_of_a_scale_factor_without_records():
     others = [at_sf("10", 1.0, workers=2), at_sf("10", 1.0, engine="duckdb"), at_sf("10", 1.0, workload="window:9")]
-    made = growth([at_sf("0.1", 1.0), at_sf("1", 1.0), *others, replace(record("q01", 1, 1000), sf="10")])
+    made = growth([at_sf("0.1", 1.0), at_sf("1", 1.0), *others, changed(record("q01", 1, 1000), sf="10")])
     assert made.headers[1:4] == ["SF 0.1", "SF 1", "SF 1 / SF 0.1"]
     assert made.notes[1:] == ["no records of SF 10: make bench SF=10 ENGINES=embedded PHYSICAL=100000"]
 
@@ -49,13 +49,13 @@ def test_growth_names_the_command_of_a_scale_factor_without_records():
 def test_growth_needs_two_scale_factors(tmp_path, capsys):
     words = ["tables", f"RESULTS={tmp_path}", "MACHINE=m", "TABLE=growth"]
     with store.writing(tmp_path / "m") as writer:
-        writer.add(at_sf("1", 0.06))
+        writer.add([at_sf("1", 0.06)])
         assert main(words) == 2
         assert capsys.readouterr().err == (
             f"error: growth needs records of two scale factors: {tmp_path / 'm'}, SF 1; "
             "make bench SF=1 ENGINES=embedded PHYSICAL=100000, and the same with SF=10\n"
         )
-        writer.add(at_sf("10", 1.2))
+        writer.add([at_sf("10", 1.2)])
     assert main([*words[:-1], "SF=1", "TABLE=growht"]) == 2
     assert capsys.readouterr().err == "error: unknown table: growht; did you mean growth\n"
     assert main(words) == 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from msgspec.structs import replace as with_fields
+from support.harness.records import changed
 from support.harness.table_records import record
 
 from deltamark.harness.console.reporter import Reporter, outcome_line
@@ -14,9 +14,7 @@ from deltamark.harness.report.page import ReportData, page
 from deltamark.harness.results.plausibility import REQUEST_CPU_S, REQUEST_WAIT_S, Account, doubt, doubt_of
 from deltamark.harness.results.record import EngineInfo
 from deltamark.harness.suites.plan import Estimate
-from deltamark.harness.tables import tables
-from deltamark.harness.tables.lookup import Lookup
-from deltamark.harness.tables.summary import summary
+from deltamark.harness.tables.tpch import summary, tables
 
 RIGHT = Account(
     workers=1, tuples=6_000_000, requests=60, reported=2.0, seen=2.1, untimed=1.0, timed_cpu=2.05, untimed_cpu=0.8
@@ -92,7 +90,7 @@ ACCOUNT = {"outside": [2.0], "untimed": [1.0], "timed_cpu": [2.0], "untimed_cpu"
 
 def mine(query, took, **changes):
     made = record(query, 1, 1000, took, engine="mine=exec:./it")
-    return with_fields(made, external=ENGINE, **(ACCOUNT | changes))
+    return changed(made, external=ENGINE, **(ACCOUNT | changes))
 
 
 TRUE, LIE, OURS = mine("q01", 1.0), mine("q02", 1e-6), [record(name, 1, 1000, 0.5) for name in ("q01", "q02")]
@@ -109,8 +107,8 @@ def test_the_fastest_run_of_a_record_is_judged():
 def test_records_of_older_code_of_our_engines_and_without_numbers_cast_no_doubt():
     older = {name: [] for name in ACCOUNT if name not in ("outside", "requests")} | {"requests": 0}
     assert doubt_of(mine("q01", 0.01, **older)) == ""
-    assert doubt_of(with_fields(LIE, external=None)) == ""
-    assert doubt_of(with_fields(LIE, status="wrong")) == ""
+    assert doubt_of(changed(LIE, external=None)) == ""
+    assert doubt_of(changed(LIE, status="wrong")) == ""
 
 
 def test_tables_mark_a_time_that_is_not_plausible_and_say_why():
@@ -140,12 +138,12 @@ def test_the_engines_table_shows_the_cpu_time_outside_the_clock():
 def test_a_run_prints_the_doubt_counts_it_and_marks_the_summary(capsys):
     with Reporter(2) as reporter:
         for each in (TRUE, LIE):
-            reporter.on_record(each, 0, Estimate(0.0, 0, 0))
+            reporter.on_records([each], 0, Estimate(0.0, 0, 0))
     honest, other = capsys.readouterr().out.replace("\n    ", " ").splitlines()
     assert "plausible" not in honest
     assert f"not plausible: {REASON}" in other
-    assert outcome_line([TRUE, LIE], 0) == "2 cells measured; 1 with a time that is not plausible"
-    shown = summary(Lookup([TRUE, LIE], "1"))
+    assert outcome_line([[TRUE], [LIE]], 0) == "2 cells measured; 1 with a time that is not plausible"
+    shown = summary([TRUE, LIE], "1")
     assert [entry.text.endswith(" ~") for entry in shown.rows[0]] == [False, False, True, False, True]
     assert shown.notes[-1].endswith(REASON)
 

@@ -10,11 +10,12 @@ from support.harness.suite_records import rates, suite_tables, texts
 from deltamark.harness.report.section import render
 from deltamark.harness.report.sections import rates as section
 
-RECORDS = [
+CELLS = [
     rates("q01 on embedded", (1000, 0.001), (16_000, 0.002), (20_000, 0.9, "latency grows")),
     rates("q01 on duckdb"),
     rates("q05 window:100 burst:1.5 on embedded"),
 ]
+RECORDS = [record for of_cell in CELLS for record in of_cell]
 
 
 def drawn(records):
@@ -26,9 +27,9 @@ def test_the_finding_has_the_highest_rate_of_each_engine():
         "The highest sustained rate of rounds is 8.00K/s with embedded and 4.00K/s with duckdb (over 1), in the "
         "geometric mean of 2 streams."
     )
-    assert section.rates(RECORDS[:1]).finding == "The highest sustained rate of rounds is 16.00K/s with embedded."
+    assert section.rates(CELLS[0]).finding == "The highest sustained rate of rounds is 16.00K/s with embedded."
     failing = rates("q01 on slow", (10, 9.0, "p99 over 1 s"))
-    assert section.rates([failing]).finding == "No engine sustains a rate."
+    assert section.rates(failing).finding == "No engine sustains a rate."
 
 
 def test_each_stream_has_a_panel_and_each_engine_a_look():
@@ -44,7 +45,7 @@ def test_each_stream_has_a_panel_and_each_engine_a_look():
 
 def test_a_point_is_the_best_trial_at_its_rate():
     disturbed = [(1000, 0.5, "latency grows"), (1000, 0.03), (1000, 0.02), (4000, 9.0, "latency grows")]
-    (curve,) = section.curves([rates("q01 on embedded", *disturbed)])
+    (curve,) = section.curves(rates("q01 on embedded", *disturbed))
     assert [(each.least("rate"), each.least("p99")) for each in curve.trials] == [(1000, 0.02), (4000, 9.0)]
     assert curve.highest == 1000
 
@@ -60,9 +61,9 @@ def test_records_of_other_suites_are_not_drawn():
     assert section.rates([]) is None
 
 
-@pytest.mark.parametrize("number", range(len(RECORDS)))
+@pytest.mark.parametrize("number", range(len(CELLS)))
 def test_the_table_has_the_highest_sustained_rate(number):
-    best, trials = suite_tables([RECORDS[number]], "rate")
+    best, trials = suite_tables(CELLS[number], "rate")
     ((_, rounds, *_, above, tried),) = texts(best)
     assert (rounds, above, tried) == ("16.00K/s" if number == 0 else "4.00K/s", "latency grows", "3")
     assert [line[-1] for line in texts(trials)] == ["sustained", "sustained", "latency grows"]

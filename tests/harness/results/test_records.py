@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 
 import duckdb
+import msgspec
 import pytest
-from msgspec.structs import replace
+from support.harness.records import changed
 from support.harness.temporary_query import temporary_query
+from support.paths import ROOT
 
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.main import main
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.results import store
-from deltamark.harness.results.record import SPREAD, Origin, QueryRecord, blank_query_record, from_line
+from deltamark.harness.results.record import SPREAD, TPCH, EngineInfo, Origin, blank_query_record, of_queries, upgraded
+from deltamark.harness.suites.plan import Effort, Plan
+from deltamark.harness.suites.table_cell import TableCell
+from deltamark.harness.suites.tpch.grid import SampledCell
 
 ORIGIN = Origin("code", "versions", "commit", "session")
 
@@ -21,15 +26,79 @@ ORIGIN = Origin("code", "versions", "commit", "session")
 def record(name="q01", **changes):
     blank = blank_query_record(Cell(name, "1", logical=1, physical=1000), 0, data="data", origin=ORIGIN)
     numbers = {"seconds": [0.5, 0.25], "tuples": 100, "batches": 10, "latency": dict.fromkeys(SPREAD, 0.1)}
-    return replace(blank, requested_runs=3, **numbers, **changes)
+    return changed(blank, requested_runs=3, **numbers, **changes)
 
 
 def test_a_record_survives_its_line():
     made = record()
-    (line,) = made.lines
-    assert from_line(QueryRecord, line) == made
+    assert upgraded(msgspec.json.encode(made)) == made
     assert made.rate == 400
     assert made.variant == "data"
+
+
+FIRST_VERSION = {
+    "cpu": [0.5, 0.25], "latency": dict.fromkeys(SPREAD, 0.1), "trace": [[10, 0.1], [20, 0.15]], "whole": False,
+    "once": 0.25, "compared": [3, 7], "state_rows": 0, "took": 3.0, "asked": 3, "at": "2026-01-01T00:00:00+00:00",
+    "external": {"name": "Mine 1", "digest": "d", "output": "stream", "maintains": False, "session": True},
+    "query": "q01", "sf": "1", "variant": "data", "default": False, "seconds": [0.5, 0.25], "tuples": 100, "batches": 2,
+    "recomputed": True, "version": 1, "digest": "2 aa", "cell": "c", "key": "k", "measuring": 1,
+}  # fmt: skip
+"""A line of a record of TPC-H in version 1 of the format."""
+
+
+def test_a_record_of_the_first_version_is_upgraded():
+    found = upgraded(msgspec.json.encode(FIRST_VERSION))
+    assert upgraded(msgspec.json.encode(found)) == found
+    assert (found.best, found.rate, found.latency, found.fully_timed) == (0.25, 400, FIRST_VERSION["latency"], False)
+    assert (found.trace_rows, found.trace_seconds, found.compared) == ([10, 20], [0.1, 0.15], [3, 7])
+    assert (found.is_default, found.recomputed, found.oracle_seconds, found.requested_runs) == (False, 1, 0.25, 3)
+    assert found.external == EngineInfo("Mine 1", "d", "stream", maintains=False, session=True)
+    assert "state_rows" not in found.figures
+
+
+DAMAGES = [
+    {"tuples": 1.5}, {"tuples": -1}, {"tuples": 1 << 63}, {"logical": "1"}, {"sf": 1}, {"sf": "-1"}, {"query": None},
+    {"seconds": [-1.0]}, {"seconds": "x"}, {"latency": [1]}, {"trace": [[1]]}, {"trace": [[-1, 2.0]]}, {"whole": "x"},
+    {"external": {}}, {"external": 7}, {"default": 1}, {"status": "good"}, {"recomputed": "x"},
+    {"compared": [1.5]}, {"engine_digest": 7}, {"engine_output": "rows"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGES, ids=str)
+def test_a_damaged_value_of_either_version_is_an_error_that_names_file_and_line(damage, tmp_path):
+    ((name, value),) = damage.items()
+    whole = msgspec.to_builtins(upgraded(msgspec.json.encode(FIRST_VERSION)))
+    (part,) = [part for part in (whole["params"], whole["figures"], whole) if name in part][:1] or [None]
+    damaged = [{**FIRST_VERSION, name: value}] if name in FIRST_VERSION else []
+    if part is not None:
+        part[name] = value if part is not whole["figures"] or isinstance(value, list) else [value]
+        damaged.append(whole)
+    for each in damaged:
+        with pytest.raises(DeltamarkError, match=r"not a record: .*records.jsonl, line 2: "):
+            store.read_lines(map(msgspec.json.encode, [FIRST_VERSION, each]), tmp_path / store.RECORDS)
+
+
+@pytest.mark.parametrize("machine", ["reference", "peers", "sql", "workloads"])
+def test_committed_cells_are_still_known_as_done(machine):
+    """Today's cells have the names of committed records, and the keys that their code and versions gave them."""
+    records = store.read(ROOT / "results" / machine).records
+    for record in of_queries(records):
+        cell = Cell(
+            record.query, record.sf, record.workload, record.logical, record.physical, engine=record.engine,
+            workers=record.workers, variant=record.variant, master="local[*]" * ("on local[*]" in record.cell),
+        )  # fmt: skip
+        origin = Origin(record.code, record.versions)
+        blank = blank_query_record(cell, record.sample, data=record.data, origin=origin, external=record.external)
+        assert (blank.cell, blank.key) == (record.cell, record.key)
+        sampled = SampledCell(cell, record.sample, record.data, record.external)
+        if record.status == "ok":
+            assert Plan([sampled], records, origin, Effort(record.requested_runs, record.limit)).remaining == []
+    for record in records:
+        if record.suite != TPCH:
+            origin = Origin(record.code, record.versions)
+            part = record.cell.removeprefix(f"{record.suite} {record.dataset} {record.table}").strip()
+            blank = TableCell(record.suite, record.table, record.dataset, part, record.data, list).blank(origin)
+            assert (blank.cell, blank.key) == (record.cell, record.key)
 
 
 def test_keys_name_what_a_number_depends_on():
@@ -38,20 +107,20 @@ def test_keys_name_what_a_number_depends_on():
         blank_query_record(each, sample, data=data, origin=origin).key
         for each in (cell, cell.but(logical=10), cell.but(workers=2), cell.but(variant="diffs"), cell.but(sf="10"))
         for sample in (0, 5)
-        for data, origin in (("data", ORIGIN), ("data", replace(ORIGIN, code="other")), ("other", ORIGIN))
+        for data, origin in (("data", ORIGIN), ("data", changed(ORIGIN, code="other")), ("other", ORIGIN))
     }
     assert len(keys) == 30
     one, same = (
         blank_query_record(each, 0, data="data", origin=origin)
-        for each, origin in ((cell, ORIGIN), (cell.but(variant="data"), replace(ORIGIN, commit="other")))
+        for each, origin in ((cell, ORIGIN), (cell.but(variant="data"), changed(ORIGIN, commit="other")))
     )
     assert one.key == same.key
 
 
 def test_lines_of_other_versions_are_counted_and_left_out(tmp_path, capsys):
-    lines = [*record().lines, json.dumps({"version": 0, "query": "q01"}).encode()]
-    records, foreign = store.read_lines(lines, tmp_path, QueryRecord)
-    assert (len(records), foreign) == (1, 1)
+    lines = [msgspec.json.encode(record()), json.dumps({"version": 0, "query": "q01"}).encode()]
+    stored = store.read_lines(lines, tmp_path)
+    assert (len(stored.records), stored.foreign) == (1, 1)
     (tmp_path / store.RECORDS).write_bytes(b"\n".join([*lines, b""]))
     assert main(["tables", "SF=1", f"RESULTS={tmp_path.parent}", f"MACHINE={tmp_path.name}"]) == 0
     assert "1 records of other versions are not comparable, and left out: " in capsys.readouterr().err
@@ -60,9 +129,9 @@ def test_lines_of_other_versions_are_counted_and_left_out(tmp_path, capsys):
 @pytest.mark.parametrize("command", ["tables", "report"])
 def test_records_of_a_removed_query_are_shown(tmp_path, capsys, command):
     with store.writing(tmp_path / "m") as writer:
-        writer.add(record())
+        writer.add([record()])
         with temporary_query(tmp_path) as name:
-            writer.add(record(name))
+            writer.add([record(name)])
     assert main([command, "SF=1", f"RESULTS={tmp_path}", "MACHINE=m"]) == 0
     shown = capsys.readouterr().out if command == "tables" else (tmp_path / "m" / "report.html").read_text()
     assert name in shown
@@ -70,25 +139,25 @@ def test_records_of_a_removed_query_are_shown(tmp_path, capsys, command):
 
 def test_a_line_cut_off_is_left_out_and_repaired(tmp_path):
     with store.writing(tmp_path) as writer:
-        writer.add(record())
+        writer.add([record()])
     path = tmp_path / store.RECORDS
     path.write_text(path.read_text() + '{"version":1,"que')
     assert len(store.read(tmp_path).records) == 1
     with store.writing(tmp_path) as writer:
-        writer.add(record("q02"))
+        writer.add([record("q02")])
     assert [each.query for each in store.read(tmp_path).records] == ["q01", "q02"]
 
 
 def test_a_broken_line_in_the_middle_is_named(tmp_path):
     with pytest.raises(DeltamarkError, match=r"not a record: .*line 1"):
-        store.read_lines([b"{", *record().lines], tmp_path, QueryRecord)
+        store.read_lines([b"{", msgspec.json.encode(record())], tmp_path)
 
 
 @pytest.mark.parametrize("lacking", [{"seconds": [0.0]}, {"tuples": 0}, {"batches": 0}, {"latency": {}}])
 def test_a_record_whose_numbers_are_not_complete_is_refused(lacking):
-    replace(record(), **{**lacking, "seconds": []}).check()
+    changed(record(), **{**lacking, "seconds": []}).check()
     with pytest.raises(ValueError, match="numbers need seconds, tuples and batches above 0, and latency"):
-        replace(record(), **lacking).check()
+        changed(record(), **lacking).check()
 
 
 def test_a_second_writer_gets_an_error_with_the_process_of_the_first(tmp_path):
@@ -115,7 +184,7 @@ def test_a_file_asks_to_stop_once(tmp_path, above):
 def test_duckdb_reads_all_machines_in_one_statement(tmp_path):
     for machine in ("a", "b"):
         with store.writing(tmp_path / machine) as writer:
-            writer.add(record())
-            writer.add(record("q02", status="timeout"))
-    sql = f"SELECT query, tuples / list_min(seconds) FROM '{tmp_path}/*/records.jsonl' WHERE status = 'ok'"
+            writer.add([record(), record("q02", status="timeout")])
+    rate = "figures.tuples[1] / list_min(figures.seconds)"
+    sql = f"SELECT params.query, {rate} FROM '{tmp_path}/*/records.jsonl' WHERE status = 'ok'"
     assert duckdb.sql(sql).fetchall() == [("q01", 400.0)] * 2

@@ -77,7 +77,7 @@ def test_numbers_of_wrong_answers_are_not_points():
 
 def test_the_command_writes_one_file(tmp_path, capsys):
     with writing(tmp_path / "machine") as writer:
-        writer.add(RECORDS[0])
+        writer.add([RECORDS[0]])
         writer.add_session(session("2026-01-01"))
     words = ["report", "SF=1", "--results", str(tmp_path), "--machine", "machine"]
     assert main(words) == 0

@@ -15,14 +15,14 @@ from deltamark.harness.console.table import Table, text
 from deltamark.harness.measure.batch_sizes import CROSSOVER, PHYSICAL, PRODUCT, SMALL
 from deltamark.harness.suites.plan import Estimate
 from deltamark.harness.tables.lookup import Lookup
-from deltamark.harness.tables.summary import summary
+from deltamark.harness.tables.tpch import summary
 
 ENGINES = ("embedded", "duckdb", "spark", "exec:./a-program-with-a-long-name --and --arguments")
 BATCHINGS = list(dict.fromkeys((*PHYSICAL, *PRODUCT, *SMALL, *CROSSOVER)))
 
 
 def shown(records):
-    return text(summary(Lookup(records, "1")), 80)
+    return text(summary(records, "1"), 80)
 
 
 def test_the_largest_sweep_fits_the_screen():
@@ -91,7 +91,7 @@ LINES = [
     record("q13", 1, 100_000, workload="window:1000", engine="duckdb", workers=2, elapsed=3.0),
     record("q01", 1, 1000, status="timeout", limit=600.0, engine=ENGINES[-1], seconds=[]),
     record("q02", 1, 1000, status="wrong", problem="another answer\nmake verify " + "q02 " * 30, seconds=[]),
-    table_record("row", cell="4-clique, 10 batches of 10,000 edges, two workers", verified="DuckDB"),
+    table_record("row", suite="graph", cell="4-clique, 10 batches of 10,000 edges, two workers", verified="DuckDB"),
 ]
 
 
@@ -110,7 +110,7 @@ def _lines_of_cells(monkeypatch, width):
     monkeypatch.setattr(reporter, "say", printed.append)
     with reporter.Reporter(1000) as lines:
         for number, each in enumerate(LINES, 1):
-            lines.on_record(each, 1000 - number, Estimate(3000.0, 1, 999))
+            lines.on_records([each], 1000 - number, Estimate(3000.0, 1, 999))
     return "\n".join(printed)
 
 

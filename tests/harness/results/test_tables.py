@@ -7,7 +7,7 @@ import re
 from decimal import Decimal
 
 import pytest
-from msgspec.structs import replace
+from support.harness.records import changed
 from support.harness.table_records import record, texts
 
 from deltamark.harness.console.formatting import NOTHING, brief, rate, words
@@ -15,9 +15,8 @@ from deltamark.harness.console.table import FORMATS, Table
 from deltamark.harness.results import published
 from deltamark.harness.results.record import EngineInfo, latest
 from deltamark.harness.suites.tpch.grid import GridSettings, grid_cells
-from deltamark.harness.tables import tables
-from deltamark.harness.tables.against import crossover_size
 from deltamark.harness.tables.lookup import Lookup
+from deltamark.harness.tables.tpch import crossover_size, tables
 
 
 def table(records, name):
@@ -36,7 +35,7 @@ OTHER = EngineInfo("Other 1.0", "digest", "stream")
 
 def other(name, logical, physical, took, **changes):
     made = record(name, logical, physical, took, engine="other=exec:./it", **changes)
-    return replace(made, external=OTHER, outside=[2 * took])
+    return changed(made, external=OTHER, outside=[2 * took])
 
 
 def test_engines_are_compared_in_the_batches_in_which_both_were_measured():
@@ -56,7 +55,7 @@ def test_engines_are_compared_in_the_batches_in_which_both_were_measured():
 
 def test_the_mean_of_an_engine_is_that_of_the_queries_that_it_answered():
     ours = [record(name, 1, 1000, took) for name, took in (("q01", 0.5), ("q02", 2.0))]
-    theirs = [other("q01", 1, 1000, 1.0), replace(other("q02", 1, 1000, 1.0), status="refused", seconds=[])]
+    theirs = [other("q01", 1, 1000, 1.0), changed(other("q02", 1, 1000, 1.0), status="refused", seconds=[])]
     means = table([*ours, *theirs], "engines")
     assert [texts(row)[1:] for row in means.rows] == [["2", "6.00M/s", "1.00x"], ["1", "6.00M/s", "0.50x"]]
     assert texts(table([*ours, *theirs], "engines-1x1000").rows[1]) == ["q02", "3.00M/s", "1.00x", "refused", "refused"]
@@ -98,7 +97,7 @@ def test_the_tables_of_workers_and_cost_have_the_columns_of_the_post():
     made = table([*records, duck], "workers")
     assert made.headers == ["query", "100000 x 1", "100000 x 1 -w2", "peak rate", "improvement", "COST"]
     assert texts(made.rows[0]) == ["q01", "1.00 s", "500 ms", "12.00M/s", "2.00x", "2"]
-    faster = [*records, replace(duck, seconds=[0.1])]
+    faster = [*records, changed(duck, seconds=[0.1])]
     assert table(faster, "workers").rows[0][-1].text == "more than 2"
 
 
@@ -113,10 +112,10 @@ def test_a_number_whose_answer_is_wrong_is_never_shown(status, text):
 
 def test_the_last_record_of_a_cell_counts_for_any_sample():
     whole, again = record("q01", 1, 1000, 3.0), record("q01", 1, 1000, 1.0)
-    part = replace(record("q01", 1, 1000, 2.0), sample=5, cell=f"{whole.cell} sample5")
+    part = changed(record("q01", 1, 1000, 2.0), sample=5, cell=f"{whole.cell} sample5")
     assert table([whole, part], "physical").rows[0][1].text == "2.00 s"
     assert table([whole, part, again], "physical").rows[0][1].text == "1.00 s"
-    assert list(latest([whole, part, again]).values()) == [part, again]
+    assert latest([whole, part, again]) == [part, again]
 
 
 def test_a_sample_shows_a_rate():
@@ -134,7 +133,6 @@ def test_the_tables_show_where_recomputing_overtakes():
     assert crossover_size([(1000.0, 10.0), (100_000.0, 0.1)]).value == 10_000
     assert crossover_size([(1000.0, 2.0), (100_000.0, 4.0)]).text == "above 100,000"
     assert crossover_size([(1000.0, 0.5)]).text == "below 1,000"
-    assert crossover_size([]).text == "-"
 
 
 def test_recomputing_is_found_for_any_division_of_its_rounds():
@@ -179,15 +177,15 @@ def test_maintaining_wins_on_spark_from_where_it_never_loses_again(recomputed, w
 @pytest.mark.parametrize(("rows", "shown"), [(1234, ["1,234", "5.0"]), (0, ["-", "-"])])
 def test_on_spark_the_spread_of_batches_and_the_stored_state_are_shown(rows, shown):
     maintained = record("q01", 1_000_000, 1, workers=2, engine="spark", state_rows=rows, state_bytes=5_000_000)
-    maintained.latency.update(p50=2.0, p99=3.0)
+    maintained = changed(maintained, p50=2.0, p99=3.0)
     assert texts(table([maintained], "distributed").rows[0])[-3:] == ["1.50x", *shown]
 
 
 def test_spark_is_compared_with_records_of_its_own_commit():
     cell = {"logical": 1_000_000, "physical": 1}
-    spark = replace(record("q01", **cell, took=16.0, workers=2, engine="spark"), commit="new")
+    spark = changed(record("q01", **cell, took=16.0, workers=2, engine="spark"), commit="new")
     own, last = (record("q01", **cell, took=took) for took in (8.0, 1.0))
-    assert texts(table([replace(own, commit="new"), last, spark], "distributed").rows[0])[-6] == "2.00x"
+    assert texts(table([changed(own, commit="new"), last, spark], "distributed").rows[0])[-6] == "2.00x"
     assert texts(table([own, last, spark], "distributed").rows[0])[-6] == "16.00x"
 
 
@@ -225,7 +223,7 @@ def test_every_measured_cell_is_in_a_table():
     )  # fmt: skip
     cells = [cell.cell for each in (settings, GridSettings(sf=Decimal(1))) for cell in grid_cells(each)]
     records = [
-        replace(record(each.query, each.logical, each.physical, workers=each.workers, engine=each.engine,
+        changed(record(each.query, each.logical, each.physical, workers=each.workers, engine=each.engine,
                        workload=each.workload, variant=each.variant), seconds=[1000.0 + at], tuples=7, batches=1)
         for at, each in enumerate(cells)
     ]  # fmt: skip

@@ -6,12 +6,11 @@ import re
 from pathlib import Path
 
 import pytest
-from support.harness.suite_records import suite_tables, texts
+from support.harness.suite_records import record, suite_tables, texts
 
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.main import main
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.results.table_record import TableRecord
 from deltamark.harness.suites.memory import measuring, suite
 from deltamark.harness.suites.memory.groups import GroupPlace
 from deltamark.harness.suites.memory.trial import Outcome, Trials
@@ -96,7 +95,7 @@ def test_a_query_that_fails_without_a_limit_is_a_failure(trials, measure_q06):
 def test_a_refused_query_has_no_number(trials, measure_q06):
     trials(free=TrialReply("refused", "no subqueries"))
     (row,) = measure_q06()
-    (table,) = suite_tables([TableRecord(suite="memory", table="least", rows=(row,))], "memory")
+    (table,) = suite_tables([record(row.name, note=row.note, suite="memory", table="least")], "memory")
     assert texts(table) == [["q06", "refused", "-", "-", "-", "-", "refused: no subqueries"]]
 
 

@@ -9,13 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support.harness.command_line import error_line
-from support.harness.suite_records import suite_tables, texts
+from support.harness.suite_records import record, suite_tables, texts
 
 from deltamark.datagen.workloads.registry import workload
 from deltamark.harness.cli.main import main
 from deltamark.harness.engines.base import RefusedError
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.results.table_record import TableRecord, TableRow
 from deltamark.harness.suites.rate import measuring
 from deltamark.harness.suites.rate.measuring import RateCell, Trials, problem_of
 from deltamark.harness.suites.rate.open_loop import OpenRun
@@ -103,15 +102,15 @@ def test_a_refused_query_has_no_rate(chunked, monkeypatch):
 
     monkeypatch.setattr(measuring, "_checked_changes", refuse)
     (row,) = measuring.measure(OF_Q06, chunked.directory)
-    (table,) = suite_tables([TableRecord(suite="rate", table="trials", rows=(row,))], "rate")
+    (table,) = suite_tables([record(row.name, note=row.note, suite="rate", table="trials")], "rate")
     assert texts(table) == [["q06 on embedded", "refused", *["-"] * 8]]
 
 
 def test_a_cell_without_a_sustained_rate_has_none():
     figures = {name: [1.0] for name in ("rate", "p50", "p99", "max", "seconds", "limit")}
     figures |= {"rows": [1], "batches": [1], "sustained": [0]}
-    record = TableRecord(suite="rate", table="trials", rows=(TableRow("q06 on slow", figures, "latency grows"),))
-    best, every = suite_tables([record], "rate")
+    slow = record("q06 on slow", figures, note="latency grows", suite="rate", table="trials")
+    best, every = suite_tables([slow], "rate")
     assert texts(best) == [["q06 on slow", "none", *["-"] * 8]]
     assert texts(every)[0][-1] == "latency grows"
 

@@ -5,14 +5,12 @@ from __future__ import annotations
 import re
 
 import pytest
-from msgspec.structs import replace
+from support.harness.records import changed
 from support.harness.suite_records import (
-    FIGURES,
     HEADER,
     MOTIFS,
     SLOW,
     FakeCells,
-    add,
     distances,
     fails,
     least_memory,
@@ -26,7 +24,6 @@ from deltamark.harness.cli.results import readme
 from deltamark.harness.cli.results.readme import section
 from deltamark.harness.measure import control_work
 from deltamark.harness.results import machine, store
-from deltamark.harness.results.table_record import TableRow
 from deltamark.harness.suites.graphs.suite import GraphSuite
 from deltamark.harness.suites.registry import SUITES
 from deltamark.harness.suites.table_cell import WrongAnswerError, forking
@@ -38,7 +35,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:
 def kept(tmp_path):
     """A directory of results, with findings of one machine."""
     with store.writing(tmp_path / "machine") as writer:
-        add(writer, measured())
+        writer.add(measured())
         writer.add_session(HEADER)
     return tmp_path
 
@@ -55,11 +52,11 @@ def test_the_reference_of_a_suite_is_replaced_and_others_stay(kept, monkeypatch,
     monkeypatch.setattr(readme, "PAGE", tmp_path / "results.md")
     readme.PAGE.write_text(f"# before\n{readme.BEGIN}old\n{readme.END}after\n")
     with store.writing(kept / readme.REFERENCE) as writer:
-        add(writer, [load(), replace(measured()[0], rows=(TableRow("old"),))])
+        writer.add([load(), changed(measured()[0], row="old")])
         writer.add_session(HEADER)
     assert main(["readme", "SUITE=graph", f"RESULTS={kept}", "MACHINE=machine"]) == 0
     stored = store.read(kept / readme.REFERENCE).records
-    assert [row.name for each in stored for row in each.rows] == ["1 x 1000", *MOTIFS]
+    assert [record.row for record in stored] == ["1 x 1000", *MOTIFS]
     command = store.sessions(kept / readme.REFERENCE)["session"]["argv"]
     assert command == "python -m harness bench SUITE=graph --runs 1", "paths are left out"
     written = readme.PAGE.read_text()
@@ -69,9 +66,8 @@ def test_the_reference_of_a_suite_is_replaced_and_others_stay(kept, monkeypatch,
 
 
 def test_figures_that_an_older_version_did_not_measure_are_left_out(tmp_path, capsys):
-    older = {name: values for name, values in FIGURES.items() if name != "seconds_w1"} | {"seconds": [1.0]}
     with store.writing(tmp_path / "machine") as writer:
-        add(writer, [replace(each, rows=(TableRow(each.rows[0].name, older),)) for each in measured()])
+        writer.add([changed(each, seconds_w1=[], seconds=[1.0]) for each in measured()])
     words = ["tables", "SUITE=graph", f"RESULTS={tmp_path}", "MACHINE=machine", "FORMAT=csv"]
     assert main([*words, "TABLE=static-rmat-7"]) == 0
     assert capsys.readouterr().out.splitlines()[1] == "static-rmat-7,triangle,7.0,0.5,-,9.0,0.5,-"
@@ -142,9 +138,9 @@ def test_a_timeout_is_a_result_and_no_failure(fakes, tmp_path, capsys):
 
 def test_a_plan_shows_the_remaining_cells_and_their_times(fakes, tmp_path, capsys):
     words = ["SUITE=graph", f"RESULTS={tmp_path}"]
-    known = [replace(each, elapsed=took) for each, took in zip(measured()[:2], (7.0, 100.0), strict=True)]
+    known = [changed(each, elapsed=took) for each, took in zip(measured()[:2], (7.0, 100.0), strict=True)]
     with store.writing(tmp_path / machine.name(machine.facts())) as writer:
-        add(writer, known)
+        writer.add(known)
     assert main(["plan", *words]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "suite graph: 3 cells, up to 3 runs each, about 2 min and 1 not yet measured; 0 already done"
@@ -202,10 +198,10 @@ SHOWN = {
 def test_a_report_shows_suites_without_records_of_tpch(name, tmp_path):
     records = {
         "graph": measured, "shared": lambda: [load()], "loops": distances, "memory": lambda: [least_memory()],
-        "rate": lambda: [rates("q05 on embedded")],
+        "rate": lambda: rates("q05 on embedded"),
     }[name]()  # fmt: skip
     with store.writing(tmp_path / "machine") as writer:
-        add(writer, records)
+        writer.add(records)
         writer.add_session(HEADER)
     assert main(["report", f"RESULTS={tmp_path}", "MACHINE=machine"]) == 0
     page = (tmp_path / "machine" / "report.html").read_text()

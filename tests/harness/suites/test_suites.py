@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
-import duckdb
 import pytest
 from msgspec.structs import replace
 from support.harness.suite_records import (
@@ -15,7 +12,6 @@ from support.harness.suite_records import (
     WRONG,
     FakeCells,
     Sink,
-    add,
     dies,
     distances,
     fails,
@@ -29,8 +25,7 @@ from support.harness.suite_records import (
 
 from deltamark.errors import DeltamarkError
 from deltamark.harness.results import store
-from deltamark.harness.results.record import VERSION, from_line, latest
-from deltamark.harness.results.table_record import TableRecord, TableRow, merged
+from deltamark.harness.results.record import TableRow, latest
 from deltamark.harness.suites.plan import Effort
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
@@ -115,15 +110,14 @@ def test_records_from_before_an_interruption_are_kept():
     fakes.interrupted = "4-clique"
     with pytest.raises(KeyboardInterrupt):
         measure(fakes, sink)
-    assert [row.name for each in sink.records for row in each.rows] == ["triangle"]
+    assert [record.row for record in sink.records] == ["triangle"]
 
 
 def test_the_last_record_of_a_cell_counts_with_all_its_rows():
     lines = [("a", "x", "1"), ("b", "x", "1"), ("c", "y", "1"), ("b", "x", "2")]
-    records = list(merged(record(row, cell=cell, finished_at=at) for row, cell, at in lines))
-    assert [[row.name for row in each.rows] for each in records] == [["a", "b"], ["c"], ["b"]]
-    assert [*latest(records[:2]).values()] == records[:2]
-    assert [*latest(records).values()] == records[1:]
+    records = [record(row, cell=cell, finished_at=at) for row, cell, at in lines]
+    assert latest(records[:3]) == records[:3]
+    assert latest(records) == records[2:]
 
 
 def test_rows_are_in_the_order_of_their_numbers():
@@ -147,19 +141,25 @@ def test_cost_is_the_fewest_workers_that_beat_one_thread():
     assert costs == ["1", "2", "more than 2"]
 
 
-def test_a_record_survives_its_lines():
-    (found, *_) = measured()
-    both = replace(found, rows=(*found.rows, TableRow("another", FIGURES, "a note")))
-    assert [*merged(from_line(TableRecord, line) for line in both.lines)] == [both]
-    assert from_line(TableRecord, json.dumps({"version": VERSION + 1}).encode()) is None
+def test_the_rows_of_a_cell_are_records_of_one_measurement(tmp_path):
+    fakes = FakeCells()
+    fakes.rows = [TableRow(name, FIGURES, "a note") for name in ("one", "two")]
+    found = measure(fakes, Sink())
+    assert [each.row for each in found] == ["one", "two"] * 3
+    assert {each.note for each in found} == {"a note"}
+    assert len({(each.cell, each.key, each.finished_at) for each in found}) == 3
+    with store.writing(tmp_path) as writer:
+        writer.add(found)
+    assert store.read(tmp_path).records == found
+    assert measure(fakes, Sink(), found) == []
 
 
-def test_duckdb_reads_findings_in_one_statement(tmp_path):
-    for name in ("a", "b"):
-        with store.writing(tmp_path / name) as writer:
-            add(writer, measured())
-    sql = f"SELECT list_min(figures['seconds_w1']) FROM '{tmp_path}/*/findings.jsonl' WHERE row = '4-clique'"
-    assert duckdb.sql(sql).fetchall() == [(1.0,)] * 2
+def test_a_cell_without_rows_is_done():
+    fakes = FakeCells()
+    fakes.rows = []
+    found = measure(fakes, Sink())
+    assert [(each.row, each.status, each.figures) for each in found] == [(name, "ok", {}) for name in MOTIFS]
+    assert measure(fakes, Sink(), found) == []
 
 
 def test_distances_stand_beside_those_of_the_post_on_the_same_graph():

@@ -5,13 +5,13 @@ from __future__ import annotations
 import random
 import subprocess
 
-from msgspec.structs import replace
+from support.harness.records import changed
 from support.harness.report_records import RECORDS
 from support.harness.suite_records import FACTS
 from support.harness.table_records import record
 from support.paths import ROOT
 
-from deltamark.harness.export.source import ExportSource
+from deltamark.harness.export.formats import ExportSource
 from deltamark.harness.results.record import EngineInfo
 
 PEER = EngineInfo("peer 1.2", "c0ffee", "stream")
@@ -31,7 +31,7 @@ ALL_RECORDS = [*WITH_NUMBERS, *WITHOUT_NUMBERS]
 
 
 def at_scale_factor(sf, made):
-    return replace(made, sf=sf, cell=made.cell.replace(" sf1 ", f" sf{sf} "))
+    return changed(made, sf=sf, cell=made.cell.replace(" sf1 ", f" sf{sf} "))
 
 
 def source(records=ALL_RECORDS, repository=ROOT):
@@ -42,11 +42,11 @@ def drawn_records(seed):
     """Return records in a random order, of which some cells were measured again, and some failed then."""
     choice = random.Random(seed)
     known = [*ALL_RECORDS, *RECORDS]
-    again = [replace(each, seconds=[choice.random() + 0.1]) for each in choice.sample(known, 5)]
-    failed = [replace(each, status="failed", seconds=[]) for each in choice.sample(known, 3)]
+    again = [changed(each, seconds=[choice.random() + 0.1]) for each in choice.sample(known, 5)]
+    failed = [changed(each, status="failed", seconds=[]) for each in choice.sample(known, 3)]
     made = [*known, *again, *failed]
     choice.shuffle(made)
-    return made
+    return [changed(each, finished_at=f"2026-01-01T00:00:{number:02}") for number, each in enumerate(made)]
 
 
 def make_repository(directory):

@@ -7,7 +7,7 @@ import subprocess
 
 import msgspec
 import numpy as np
-from msgspec.structs import replace
+from support.harness.records import changed
 from support.harness.report_records import FACTS, record, session
 
 from deltamark.harness.compare.trees import COMMITTER
@@ -32,7 +32,7 @@ def commit_name(number):
 def measured(logs, machine="m", **changes):
     """Return a record for each commit; each is measured on a day of its own, by code of its own."""
     return [
-        replace(
+        changed(
             record(
                 seconds=float(np.exp(log)), commit=commit_name(number), session=machine, code=f"code {number}",
                 finished_at=f"{FIRST_DAY + number}T12:00:00+00:00", key=f"{number} {machine}",
@@ -56,7 +56,7 @@ def history_of(records, known=None):
 def write(directory, records):
     """Write records and the headers of their sessions."""
     directory.mkdir(parents=True)
-    lines = [line for each in records for line in each.lines]
+    lines = map(msgspec.json.encode, records)
     (directory / store.RECORDS).write_bytes(b"".join(line + b"\n" for line in lines))
     headers = [msgspec.json.encode(header(name)) for name in sorted({each.session for each in records})]
     (directory / store.SESSIONS).write_bytes(b"".join(line + b"\n" for line in headers))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
+from support.harness.records import changed
+from support.harness.suite_records import record as row_record
 
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.report.page import ReportData
 from deltamark.harness.results.record import Origin, blank_query_record
-from deltamark.harness.results.table_record import TableRecord, TableRow
 
 HOSTILE = "<script>fetch('//x')</script> \" ' & </style> -->"
 FACTS = {
@@ -33,7 +33,7 @@ def record(query="q01", logical=1, physical=1000, seconds=0.5, **changes):
         "latency": {"p50": seconds / 90, "p95": seconds / 80, "p99": seconds / 70, "max": seconds / 60},
         "verified": "oracle",
     }  # fmt: skip
-    return replace(empty, **(fields | changes))
+    return changed(empty, **(fields | changes))
 
 
 RECORDS = [
@@ -51,18 +51,14 @@ LOADED = {
     f"{side}_{figure}": [2e6] for side in ("together", "alone") for figure in ("seconds", "rows", "bytes", "peak")
 } | {"tuples": [9]}  # fmt: skip
 TABLE_RECORDS = (
-    TableRecord(suite="shared", dataset="SF 1", table="loads", cell="x", rows=(TableRow("1 x 1000", LOADED),)),
-    TableRecord(
-        suite="shared", dataset="SF 1", table="loads", cell="y", rows=(TableRow("1 x 10000"),), status="wrong",
-        problem=HOSTILE,
+    row_record("1 x 1000", LOADED, suite="shared", dataset="SF 1", table="loads", cell="x"),
+    row_record("1 x 10000", suite="shared", dataset="SF 1", table="loads", cell="y", status="wrong", problem=HOSTILE),
+    row_record(
+        "lineitem", {"rows": [2], "bytes": [9]}, suite="shared", dataset="SF 1", table="arrangements", cell="z",
+        note=HOSTILE,
     ),
-    TableRecord(
-        suite="shared", dataset="SF 1", table="arrangements", cell="z",
-        rows=(TableRow("lineitem", {"rows": [2], "bytes": [9]}, HOSTILE),),
-    ),
-    TableRecord(
-        suite="graph", dataset="hub:9", table="hub",
-        rows=(TableRow("least", {"seconds": [1], "proposals": [2], "changes": [3]}),),
+    row_record(
+        "least", {"seconds": [1], "proposals": [2], "changes": [3]}, suite="graph", dataset="hub:9", table="hub"
     ),
 )  # fmt: skip
 SESSIONS = {name: session(name) for name in ("2026-01-01", "2026-01-02")}

@@ -7,8 +7,7 @@ import signal
 import time
 from functools import partial
 
-from deltamark.harness.results.record import Origin
-from deltamark.harness.results.table_record import TableRecord, TableRow
+from deltamark.harness.results.record import Origin, Record, TableRow
 from deltamark.harness.suites.plan import Effort, Plan
 from deltamark.harness.suites.registry import SUITES
 from deltamark.harness.suites.runner import Runner
@@ -25,7 +24,7 @@ class FakeCells:
     """Cells of a table that only yield a row. done: the functions that some of them call in their process."""
 
     def __init__(self, **done):
-        self.prepared, self.done, self.interrupted = [], done, ""
+        self.prepared, self.done, self.interrupted, self.rows = [], done, "", None
         self.cells = [
             TableCell(
                 "graph", "static", "rmat:7", name, "data", partial(self._measure, name), partial(self._prepare, name),
@@ -41,7 +40,7 @@ class FakeCells:
 
     def _measure(self, name):
         self.done.get(name, int)()
-        yield TableRow(name, FIGURES)
+        yield from [TableRow(name, FIGURES)] if self.rows is None else self.rows
 
 
 def fails(error):
@@ -66,15 +65,15 @@ class Sink:
     def take_stop(self):
         return len(self.records) >= self._most
 
-    def add(self, record):
-        self.records.append(record)
+    def add(self, records):
+        self.records += records
 
 
 class Silent:
     def on_begin(self, cell):
         pass
 
-    def on_record(self, record, remaining, estimate):
+    def on_records(self, records, remaining, estimate):
         pass
 
 
@@ -82,15 +81,15 @@ def measure(fakes, sink, known=(), origin=ORIGIN, effort=EFFORT):
     plan = Plan(fakes.cells, known, origin, effort)
     runner = Runner(plan, ForkingMeasurer(plan), sink, Silent())
     runner.run()
-    return runner.records
+    return [record for records in runner.measured for record in records]
 
 
 def measured(effort=EFFORT, **done):
     return measure(FakeCells(**done), Sink(), effort=effort)
 
 
-def record(row, figures=None, **fields):
-    return TableRecord(rows=(TableRow(row, figures or {}),), **fields)
+def record(row, figures=None, *, dataset="", table="", **fields):
+    return Record(params={"dataset": dataset, "table": table, "row": row}, figures=figures or {}, **fields)
 
 
 def suite_tables(records, suite):
@@ -99,11 +98,6 @@ def suite_tables(records, suite):
 
 def texts(table):
     return [[entry.text for entry in row] for row in table.rows]
-
-
-def add(writer, records):
-    for each in records:
-        writer.add(each)
 
 
 FACTS = {
@@ -125,12 +119,12 @@ def distances(dataset="10,000,000 nodes, 100,000,000 edges, 1 roots"):
     """Return records of the suite of loops."""
     whole = {"index": 1.0, "scratch": 20.16, "attached": 3.075, "index_bytes": 1e6, "more_bytes": 40, "reached": 10}
     figures = {"distances": {**whole, "farthest": 5}, "100": {"batches": 4, "seconds": 0.5}}
-    rows = [TableRow(row, {name: [each] for name, each in of_row.items()}) for row, of_row in figures.items()]
     return [
-        TableRecord(
-            suite="loops", dataset=dataset, table="distances", cell="x", session="session", finished_at="2026-01-01",
-            verified="numpy", rows=tuple(rows),
+        record(
+            row, {name: [each] for name, each in of_row.items()}, suite="loops", dataset=dataset, table="distances",
+            cell="x", session="session", finished_at="2026-01-01", verified="numpy",
         )
+        for row, of_row in figures.items()
     ]  # fmt: skip
 
 
@@ -147,8 +141,10 @@ def least_memory():
     """Return a record of the suite of memory."""
     figures = {"least_bytes": 100e6, "opened_bytes": 40e6, "state_bytes": 50e6, "state_rows": 1_000_000}
     figures |= {"seconds": 1.0, "free_seconds": 0.5}
-    row = TableRow("q05 1x100000", {name: [value] for name, value in figures.items()}, "killed")
-    return TableRecord(suite="memory", dataset="SF 1", table="least", cell="x", session="session", rows=(row,))
+    return record(
+        "q05 1x100000", {name: [value] for name, value in figures.items()}, note="killed", suite="memory",
+        dataset="SF 1", table="least", cell="x", session="session",
+    )  # fmt: skip
 
 
 def trial(name, rate, p99, note=""):
@@ -163,9 +159,12 @@ def trial(name, rate, p99, note=""):
 
 
 def rates(name, *trials):
-    """Return a record of the suite of rates. trials: a rate, a 99th percentile, and a note if it is not sustained."""
-    rows = tuple(trial(name, *each) for each in trials or ((1000, 0.001), (4000, 0.002), (4200, 0.5, "latency grows")))
-    return TableRecord(
-        suite="rate", dataset="SF 1", table="trials", cell=f"rate SF 1 trials {name}", session="session", rows=rows,
-        verified="oracle",
-    )  # fmt: skip
+    """Return records of the suite of rates. trials: a rate, a 99th percentile, and a note if it is not sustained."""
+    made = [trial(name, *each) for each in trials or ((1000, 0.001), (4000, 0.002), (4200, 0.5, "latency grows"))]
+    return [
+        record(
+            row.name, row.figures, note=row.note, suite="rate", dataset="SF 1", table="trials",
+            cell=f"rate SF 1 trials {name}", session="session", verified="oracle",
+        )
+        for row in made
+    ]  # fmt: skip

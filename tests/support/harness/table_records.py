@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
+from support.harness.records import changed
 
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.results.record import Origin, blank_query_record
@@ -15,7 +15,7 @@ def record(name, logical, physical, took=0.5, **changes):
     of = Cell(name, "1", logical=logical, physical=physical, **cell)
     made = blank_query_record(of, 0, data="data", origin=ORIGIN)
     latency = dict.fromkeys(("p50", "p95", "p99", "max"), took)
-    return replace(made, **{"seconds": [took], "tuples": 6_000_000, "batches": 60, "latency": latency, **changes})
+    return changed(made, **{"seconds": [took], "tuples": 6_000_000, "batches": 60, "latency": latency, **changes})
 
 
 def texts(row):

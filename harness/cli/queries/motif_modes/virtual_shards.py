@@ -6,12 +6,11 @@ from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.queries.motif_modes.request import MotifRequest, is_static_count_right
 from deltamark.harness.console.console import say, warn
 from deltamark.harness.console.table import text
-from deltamark.harness.results.table_record import MeasuredRow, TableRecord
+from deltamark.harness.results.record import Record
 from deltamark.harness.suites.graphs import skew
 from deltamark.harness.suites.graphs.load_simulation import simulation
+from deltamark.harness.suites.graphs.suite import GraphSuite
 from deltamark.harness.suites.table_cell import WrongAnswerError
-from deltamark.harness.tables.suites.rows import named
-from deltamark.harness.tables.suites.skew import loads
 
 
 def run(request: MotifRequest) -> int:
@@ -26,6 +25,8 @@ def run(request: MotifRequest) -> int:
     except WrongAnswerError as error:
         warn(f"WRONG: {error}")
         return 2
-    table = loads([MeasuredRow(TableRecord(), row) for row in rows])
-    say(text(named(table, f"{args.motif}, {args.shards} shards")))
-    return 0 if is_static_count_right(request, int(rows[0].least("found"))) else 2
+    params = {"dataset": f"{args.motif}, {args.shards} shards", "table": "skew"}
+    records = [Record(suite=GraphSuite.NAME, params={**params, "row": row.name}, figures=row.figures) for row in rows]
+    (table,) = GraphSuite.tables(records)
+    say(text(table))
+    return 0 if is_static_count_right(request, int(records[0].least("found"))) else 2

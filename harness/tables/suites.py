@@ -1,0 +1,621 @@
+"""The tables of the suites other than TPC-H, made separately for each dataset.
+
+The relation `measured` has the last rows of a dataset: `table_name`, `name`, `note`, `why` a row has no numbers, and
+the maps `figures` (lists) and `figure` (the least value). A figure that a row of older code lacks is NULL.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+import duckdb
+import pyarrow as pa
+
+from deltamark.errors import DeltamarkError
+from deltamark.harness.console import formatting
+from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, count, rate, ratio, short, words
+from deltamark.harness.console.table import Table
+from deltamark.harness.measure.stats import median
+from deltamark.harness.peers.manifest import PEERS, peer
+from deltamark.harness.results import published
+from deltamark.harness.results.record import REFUSED, Record, latest
+from deltamark.harness.suites.coverage.grading import GRADES
+from deltamark.harness.suites.graphs.cells import VERTICES, WORKERS
+from deltamark.harness.suites.graphs.counting import MAX_CHANGES
+from deltamark.harness.suites.graphs.skew import KINDS, SIZES
+from deltamark.harness.suites.sharing.attaching import SMALL_BATCH_ROUNDS
+from deltamark.harness.tables.relation import Column, Format, Relations, at, listed, literal, why
+
+SCHEMA = pa.schema(
+    [(name, pa.string()) for name in ("dataset", "table_name", "name", "note", "cell", "why")]
+    + [("id", pa.int64()), ("is_doubtful", pa.bool_()), ("figures", pa.map_(pa.string(), pa.list_(pa.float64())))]
+)  # fmt: skip
+VIEW = """
+CREATE TABLE measured AS SELECT *, map_from_entries([
+    {'key': entry.key, 'value': list_min(entry.value)} FOR entry IN map_entries(figures)]) AS figure FROM given;
+"""
+
+MakeTables = Callable[[Relations], Iterable[Table]]
+
+
+def suite_tables(records: Iterable[Record], suite: str, make: MakeTables) -> list[Table]:
+    """Make the non-empty tables of a suite, separately for each dataset."""
+    last = latest(record for record in records if record.suite == suite)
+    tables: list[Table] = []
+    with consistent_figures(suite):
+        for dataset in dict.fromkeys(record.dataset for record in last):
+            db = relations([record for record in last if record.dataset == dataset])
+            tables += [_named(table, dataset) for table in make(db) if table.rows]
+    return tables
+
+
+def relations(records: Iterable[Record]) -> Relations:
+    """Return the relation of the rows of a dataset, sorted by the numbers in their names."""
+    ordered = sorted(records, key=lambda record: list(map(int, re.findall(r"\d+", record.row))))
+    rows = [
+        {
+            "id": number, "dataset": record.dataset, "table_name": record.table, "name": record.row,
+            "note": record.note, "cell": record.cell, "why": why(record), "is_doubtful": False,
+            "figures": [*record.figures.items()],
+        }
+        for number, record in enumerate(ordered)
+    ]  # fmt: skip
+    return Relations({"given": pa.Table.from_pylist(rows, SCHEMA)}, VIEW)
+
+
+@contextmanager
+def consistent_figures(suite: str) -> Iterator[None]:
+    """Turn an arithmetic or look-up error into one that names the suite: valid lines may contradict each other."""
+    try:
+        yield
+    except (ArithmeticError, LookupError, ValueError, duckdb.Error) as error:
+        remedy = "move the records away and measure again; --debug shows more"
+        raise DeltamarkError(f"figures of the suite {suite} contradict each other", repr(error), remedy) from error
+
+
+def _named(table: Table, dataset: str) -> Table:
+    """Add the dataset to the name and title of a table."""
+    slug = re.sub(r"\W+", "-", dataset).strip("-").lower()
+    return replace(table, name=f"{table.name}-{slug}", title=f"{table.title} ({dataset})")
+
+
+def shown(header: str, value: str, form: Format) -> Column:
+    """Return the column of a value of a row, or of the reason why it has none."""
+    return header, f"shown(r, {value})", form
+
+
+def least(header: str, figure: str, form: Format = brief) -> Column:
+    return shown(header, f"figure['{figure}']", form)
+
+
+def share(header: str, numerator: str, denominator: str, form: Format) -> Column:
+    return shown(header, f"figure['{numerator}'] / figure['{denominator}']", form)
+
+
+def several(header: str, figures: Sequence[str], form: Callable[[list[float]], TableEntry]) -> Column:
+    """Return the column of several figures. A row without one of them has no entry."""
+    values = ", ".join(f"figure['{figure}']" for figure in figures)
+    return shown(header, f"[{values}]", lambda found: NOTHING if None in found else form(found))
+
+
+def of_table(name: str, order: str = "id") -> str:
+    return f"FROM measured r WHERE table_name = {literal(name)} ORDER BY {order}"
+
+
+def megabytes(value: float) -> TableEntry:
+    return formatting.megabytes(int(value))
+
+
+def whole_megabytes(value: float) -> TableEntry:
+    return count(round(value / 1e6))
+
+
+def tenths(value: float) -> TableEntry:
+    return TableEntry(f"{value:.1f}", value)
+
+
+def short_name(name: str) -> TableEntry:
+    """Shorten the name of a row that is a batch size: 1000 is 1K."""
+    return words(short(int(name)) if name.isdecimal() else name)
+
+
+def named(header: str, texts: dict[str, str]) -> Column:
+    """Return the column of names of rows of several tables. texts: by table, with the name for `{}`."""
+    return header, "[table_name, name]", lambda name: words(texts[name[0]].format(short_name(name[1]).text))
+
+
+# Graphs
+
+
+def graph_tables(db: Relations) -> Iterator[Table]:
+    yield db.table(
+        "static", "Motifs in a static graph",
+        [
+            ("motif", "name", words), least("found", "found", count), least("indexed", "indexed"),
+            least("BiGJoin", "seconds_w1"), least("proposals", "proposals", count), least("by hand", "by_hand"),
+            share("BiGJoin / by hand", "seconds_w1", "by_hand", ratio),
+        ],
+        of_table("static"),
+        [
+            "each edge once, from the vertex of lower degree; every count is checked against another algorithm",
+            "by hand: one thread, stamps over a sorted adjacency built before; the fastest of alternating runs",
+            ("BiGJoin, 2018, LiveJournal (69M edges): triangles 6.5 s, 1.9 s for the index; EmptyHeaded 1.2 s and "
+            "150.3 s"),
+            ("on 8 machines: triangles 3.4 s, 38M prefixes; 4-cliques 21.8 s, 350M; Arabesque 69.0 s, 1.46G; 273.7 s, "
+            "18.7G"),
+        ],
+    )  # fmt: skip
+    first, last = (f"seconds_w{workers}" for workers in (WORKERS[0], WORKERS[-1]))
+    of_workers = {
+        "static": "{}, BiGJoin", "at once": "{}, all edges at once", "changing": "triangle, batches of {} changes"
+    }  # fmt: skip
+    yield db.table(
+        "cost", "Workers against one hand-written thread",
+        [
+            named("work", of_workers), least("by hand", "by_hand"),
+            *(share(f"-w{workers}", f"seconds_w{workers}", "batches", brief) for workers in WORKERS),
+            share("gain", first, last, ratio),
+            several("COST", ["by_hand", "batches", *(f"seconds_w{workers}" for workers in WORKERS)], _fewest),
+        ],
+        f"""FROM measured r WHERE table_name IN {listed(of_workers)}
+            ORDER BY list_position({[*of_workers]}, table_name), id""",
+        [
+            "COST: the fewest workers that beat one hand-written thread; gain: the most workers over one",
+            "while edges change: time of a batch; by hand: a full recount, without building the adjacency",
+            "in 2018, triangles of Twitter, BiGJoin needed 2 cores, and Delta-BiGJoin 4",
+        ],
+    )  # fmt: skip
+    indexes = {"static": "BiGJoin, {}, packed", "changing": "delta queries, triangle, after batches of {}"}
+    edges = "CASE table_name WHEN 'static' THEN figure['state_rows'] ELSE 2 * figure['edges'] END"
+    yield db.table(
+        "memory", "Sizes of indexes of edges",
+        [
+            named("indexes", indexes), least("MB", "state_bytes", megabytes),
+            shown("bytes per edge and direction", f"figure['state_bytes'] / {edges}", tenths),
+        ],
+        f"FROM measured r WHERE table_name IN {listed(indexes)} ORDER BY table_name DESC, id",
+        [
+            "packed: one direction, for triangles and cliques; delta queries have both",
+            "Delta-BiGJoin, 2018: just over eight bytes per edge",
+        ],
+    )  # fmt: skip
+    yield db.table(
+        "rounds", "BiGJoin by the size of its rounds",
+        [
+            named("proposals per round", {"rounds": "{}"}), least("4-cliques", "seconds"),
+            least("rounds", "rounds", count), least("most prefixes per level", "most", count),
+            least("MB beside the indexes", "held_bytes", megabytes),
+        ],
+        of_table("rounds"),
+        ["BiGJoin, 2018: times are flat from 10K on, and up to 100K only the indexes take memory"],
+    )  # fmt: skip
+    yield db.table(
+        "changing", "Triangles while edges are inserted and deleted",
+        [
+            named("changes per batch", {"changing": "{}"}),
+            *(share(f"-w{workers}", "changes", f"seconds_w{workers}", rate) for workers in WORKERS),
+            *(least(f"p99 -w{workers}", f"p99_w{workers}") for workers in WORKERS),
+            share("proposals per change", "proposals", "changes", tenths),
+        ],
+        of_table("changing"),
+        [
+            "edge changes per second, with the number of triangles read after each batch; p99: latency of a batch",
+            f"90% of the edges are loaded first; then equally many are inserted and deleted, at most {MAX_CHANGES:,}",
+            "Delta-BiGJoin, 2018, 16 machines (Common Crawl, 64G edges): 1M changes of edges per second",
+        ],
+    )  # fmt: skip
+    one, many = VERTICES
+    yield db.table(
+        "vertices", "Vertex by vertex",
+        [
+            ("motif", "name", words), least("found", "found", count), least("vertices", f"times_{one}", count),
+            share("time per vertex", f"seconds_{one}", f"times_{one}", brief),
+            least("p50", f"p50_{one}"), least("p99", f"p99_{one}"),
+            share(f"time per vertex, by {short(many)}", f"seconds_{many}", f"times_{one}", brief),
+        ],
+        of_table("vertices"),
+        [
+            "each vertex is inserted with its outgoing edges, and the count of the motif is read",
+            ("the post on joins in timely dataflow, from a vertex of LiveJournal, with its edges known before, one "
+            "thread:"),
+            "triangles 20 to 68 us, 10 to 15 us by 1000; 6-cliques 87 to 343 us",
+        ],
+    )  # fmt: skip
+    yield db.table(
+        "hub", "Insertion of a vertex with many edges",
+        [
+            ("proposer", "name", words), least("time, vertex by vertex", "seconds"),
+            least("proposals", "proposals", count),
+            share("proposals per change", "proposals", "changes", lambda value: TableEntry(f"{value:,.2f}", value)),
+        ],
+        of_table("hub"),
+        ["differential-dogs3 at such a vertex (LiveJournal): 172,318,129 proposals and 25.9 s fixed, 56 ms least"],
+    )  # fmt: skip
+    yield db.table(
+        "skew", "Loads of virtual shards",
+        [
+            ("graph", "name", words), least("edges", "edges", count), least("found", "found", count),
+            *(several(kind, [f"{kind}_most", f"{kind}_all", "shards"], _largest) for kind in KINDS),
+            share("busiest step", "busiest", "batch", ratio), least("rounds", "rounds", count),
+            *(
+                shown(f"{kind}, total", f"figure['{kind}_all'] / greatest(figure['{kind}_plain'], 1)", ratio)
+                for kind in ("index", "lookups", "messages")
+            ),
+        ],
+        of_table("skew"),
+        [
+            "the largest load of a shard, and its ratio to the mean; total: of all shards, relative to BiGJoin",
+            "busiest step: the most messages to one shard between two barriers, relative to its proposals per round",
+            "index: entries; lookups: counts, resolutions and validations; messages: sent by a shard or received",
+        ],
+    )  # fmt: skip
+    yield db.table(
+        "shares", "Copies of an edge on all shards together",
+        [
+            ("motif", "name", words), least("rho*", "cover", lambda cover: TableEntry(f"{cover:g}", cover)),
+            *(
+                least(f"Shares, {shards} shards", f"held_{shards}", lambda held: TableEntry(f"{held:,.1f}", held))
+                for shards in SIZES
+            ),
+            least("BiGJoin", "indexes", count), shown("BiGJoin-S, at most", "3 * figure['indexes']", count),
+        ],
+        of_table("shares"),
+        [
+            "copies of each edge, for any graph; Shares by its formula: atoms * shards^(1 - 1/rho*)",
+            "ours do not depend on the number of shards: one entry per index (BiGJoin), or up to three (BiGJoin-S)",
+            "the paper says shards^(1/2) for triangles where it introduces Shares; its own formula gives shards^(1/3)",
+        ],
+    )  # fmt: skip
+
+
+def _fewest(figures: list[float]) -> TableEntry:
+    """Return the smallest number of workers that is faster than the hand-written thread."""
+    hand, batches, *seconds = figures
+    enough = [workers for workers, each in zip(WORKERS, seconds, strict=True) if each / batches <= hand]
+    return TableEntry(str(enough[0]), enough[0]) if enough else TableEntry(f"more than {WORKERS[-1]}")
+
+
+def _largest(figures: list[float]) -> TableEntry:
+    most, whole, shards = figures
+    return TableEntry(f"{most:,.0f} ({most * shards / max(whole, 1):.2f}x)", int(most))
+
+
+# Loops
+
+PUBLISHED = "10,000,000 nodes, 100,000,000 edges"
+"""The dataset of the published figures."""
+
+
+def loop_tables(db: Relations) -> Iterator[Table]:
+    """Make the tables of distances beside published times; rows of changes have their number per time as name."""
+    theirs = {figure.label: figure.value for figure in published.figures() if figure.source == "arrangements"}
+    loads, changes = (f"FROM measured r WHERE table_name = 'distances' AND {test} regexp_full_match(name, '[0-9]+')"
+                      for test in ("NOT", ""))  # fmt: skip
+    ours = "figure[line.figure_name]"
+    yield db.table(
+        "distances", "Distances",
+        [
+            ("", "line.label", words), shown("ours", ours, brief), ("theirs", "line.theirs", brief),
+            (
+                "theirs / ours",
+                f"CASE WHEN why IS NULL AND starts_with(dataset, '{PUBLISHED}') THEN line.theirs / {ours} END", ratio,
+            ),
+        ],
+        loads.replace("r WHERE", f"""r CROSS JOIN (VALUES (1, 'the index alone', 'index', NULL),
+            (2, 'from scratch', 'scratch', {theirs['from scratch']}::DOUBLE),
+            (3, 'attachment', 'attached', {theirs['attachment']})) line(number, label, figure_name, theirs) WHERE""")
+        + " ORDER BY id, line.number",
+        [
+            f"theirs: {published.sources()['arrangements'].label}",
+            "from scratch: the edges are indexed, in batches of 10M, then the roots are inserted",
+            "attachment: the edges are indexed before; the time includes the compilation of the plan",
+        ],
+    )  # fmt: skip
+    yield db.table(
+        "distances-state", "State of distances",
+        [
+            ("", "name", words), least("index MB", "index_bytes", megabytes),
+            least("distances MB", "more_bytes", megabytes),
+            share("bytes per node reached", "more_bytes", "reached", count),
+            least("nodes reached", "reached", count), least("farthest", "farthest", count),
+        ],
+        f"{loads} ORDER BY id",
+    )  # fmt: skip
+    yield db.table(
+        "distances-updates", "Distances while edges are inserted and deleted",
+        [
+            ("changes per time", "name", words), least("times", "batches", count),
+            share("time of each", "seconds", "batches", brief),
+            shown("changes per second", "name::DOUBLE * figure['batches'] / figure['seconds']", rate),
+        ],
+        f"{changes} ORDER BY id",
+        ["half of the changes delete an edge, half insert one; the answer is read after each time"],
+    )  # fmt: skip
+
+
+# Coverage
+
+GRADE_WORDS = {
+    "times": "at every logical time", "batches": "at the end of every batch", "end": "only at the end of the stream",
+    "wrong": "WRONG",
+}  # fmt: skip
+"""The moments at which the answers of an engine are right."""
+
+GRADED = f"""(
+    SELECT *, split_part(name, ' ', 1) AS query, substr(name, len(query) + 2) AS engine,
+        cardinality(figure) > 0 AS answers,
+        CASE WHEN NOT answers THEN 'refused' WHEN figure['grade'] = {GRADES.index("wrong")} THEN 'WRONG'
+            WHEN figure['recomputed'] > 0 THEN 'recomputed' ELSE 'maintained' END AS outcome
+    FROM measured WHERE table_name = 'coverage')"""
+
+
+def coverage_tables(db: Relations) -> Iterator[Table]:
+    """Make the matrix of queries and engines, the grade of each engine, and the refusals."""
+    engines = [engine for (engine,) in db.rows(f"SELECT engine FROM {GRADED} GROUP BY engine ORDER BY min(id)")]
+    yield db.table(
+        "coverage", "Coverage: how each engine answers each query",
+        [
+            ("query", "query", words),
+            *((each, f"arg_max(shown(r, outcome), id) FILTER (engine = {literal(each)})", words) for each in engines),
+        ],
+        f"FROM {GRADED} r GROUP BY query ORDER BY query",
+        [
+            "maintained: the answer is updated; recomputed: the query runs again after each batch",
+            "refused: the engine or its adapter does not support the query; WRONG: an answer differs from DuckDB's",
+        ],
+    )  # fmt: skip
+    graded = "FILTER (why IS NULL AND answers)"
+    yield db.table(
+        "consistency", "Consistency: when the answers of an engine are right",
+        [
+            ("engine", "engine", words),
+            ("right", f"min(figure['grade']) {graded}", lambda grade: words(GRADE_WORDS[GRADES[int(grade)]])),
+            ("queries", f"count(*) {graded}", count),
+            ("refused", "count(*) FILTER (why IS NULL AND NOT answers)", count),
+            ("failed", "count(why)", count),
+            ("compared answers", f"coalesce(sum(figure['compared']) {graded}, 0)", count),
+        ],
+        f"FROM {GRADED} GROUP BY engine ORDER BY min(id)",
+        ["workloads insert, window:500 and refresh:5; the grade of an engine is that of its worst query"],
+    )  # fmt: skip
+    refused = [
+        {"engine": engine, "query": query, "expected": reason}
+        for engine in engines if engine in PEERS for query, reason in peer(engine).manifest.refuses.items()
+    ]  # fmt: skip
+    db.add(
+        "manifests",
+        pa.Table.from_pylist(refused, pa.schema([(n, pa.string()) for n in ("engine", "query", "expected")])),
+    )
+    said = f"CASE WHEN starts_with(note, '{REFUSED}') THEN substr(note, {len(REFUSED) + 1}) ELSE note END"
+    yield db.table(
+        "refusals", "Refusals: queries that engines do not support",
+        [
+            ("engine", "engine", words), ("query", "query", words),
+            ("reason", f"CASE WHEN why IS NULL AND NOT answers THEN {said} ELSE 'not refused' END", words),
+            ("manifest", "nullif(expected, '')", words),
+        ],
+        f"""FROM {GRADED} LEFT JOIN manifests USING (engine, query)
+            WHERE why IS NULL AND NOT answers OR expected <> '' ORDER BY id""",
+        ["reason: what the engine said; manifest: what the manifest of the peer expects"],
+    )  # fmt: skip
+
+
+# Sharing
+
+SIDES = (("together", "together"), ("alone, sum", "alone"))
+"""The labels of both sides of a comparison, and the prefixes of their figures."""
+
+
+def shared_tables(db: Relations) -> Iterator[Table]:
+    yield db.table(
+        "loads", "All queries in one dataflow, and each alone",
+        [
+            ("L x P", "name", words), least("together", "together_seconds"),
+            share("whole input", "tuples", "together_seconds", rate), least("alone, sum", "alone_seconds"),
+            shown("together / alone", "[figures['together_seconds'], figures['alone_seconds']]", _paired),
+        ],
+        of_table("loads"),
+        [
+            "whole input: rate by the rows of the relations, each counted once however many queries read it",
+            "the ratio is the median over pairs of consecutive runs; all answers were compared with DuckDB's",
+        ],
+    )  # fmt: skip
+    of_side = "figure[side.prefix || '_{}']".format
+    sides = ", ".join(map(literal, SIDES))
+    yield db.table(
+        "state", "State at the end",
+        [
+            ("", "label", words), ("rows", of_side("rows"), count), ("MB", of_side("bytes"), whole_megabytes),
+            ("bytes per row", f"row_bytes({of_side('bytes')}, {of_side('rows')})", count),
+            ("peak MB", of_side("peak"), whole_megabytes),
+        ],
+        f"""FROM (FROM measured WHERE table_name = 'loads' AND why IS NULL ORDER BY id LIMIT 1)
+            CROSS JOIN (VALUES {sides}) side(label, prefix) ORDER BY label DESC""",
+        ["the peak is that of the process, with batches and program; alone: that of the largest query"],
+    )  # fmt: skip
+    largest_first = "-coalesce(list_max(figures['{}']), 0), id".format
+    yield db.table(
+        "arrangements", "Arrangements that several queries read",
+        [
+            ("arrangement of", "name", words), ("read by", "note", words), least("rows", "rows", count),
+            least("MB", "bytes", whole_megabytes),
+            shown("bytes per row", "row_bytes(figure['bytes'], figure['rows'])", count),
+        ],
+        of_table("arrangements", largest_first("bytes")),
+    )  # fmt: skip
+    yield db.table(
+        "filters", "Arrangements that differ in their filters",
+        [
+            ("arrangements of", "name", words), least("separate", "apart", count),
+            least("MB separate", "bytes_apart", whole_megabytes), least("MB merged", "bytes_as_one", whole_megabytes),
+            least("wasted probes", "in_vain", count), least("filters left to readers", "left", count),
+        ],
+        of_table("filters", largest_first("bytes_apart")),
+        ["estimates of the planner, which merges arrangements if that saves 1 MB; a wasted probe counts 8 bytes"],
+    )  # fmt: skip
+    notes = ["time to the complete answer, with all rows loaded before; includes the compilation of the plan"]
+    memory: list[Column] = []
+    if db.rows("FROM measured WHERE table_name = 'coming' AND figure['peak_bytes'] IS NOT NULL"):  # older code lacks it
+        memory = [least("MB kept", "kept_bytes", megabytes), least("MB at peak", "peak_bytes", megabytes)]
+        notes.append("MB: the state that is added to the others' arrangements, and the growth of the process meanwhile")
+    yield db.table(
+        "attachment", "Time to attach a query while the others run",
+        [
+            ("query", "name", words), least("with its arrangements", "there"),
+            least("with the others' arrangements", "others"), least("alone, all rows at once", "alone"), *memory,
+        ],
+        of_table("coming"), notes,
+    )  # fmt: skip
+    yield db.table(
+        "interference", "Batch latencies of the others while a query attaches incrementally",
+        [
+            ("attached", "name", words), least("fuel", "fuel", count),
+            several("batches", ["batches", "there"], _batches),
+            least("p50 alone", "alone_p50"), least("p50 beside", "beside_p50"), least("p99 alone", "alone_p99"),
+            least("p99 beside", "beside_p99"), share("p99 ratio", "beside_p99", "alone_p99", ratio),
+            least("max beside", "beside_max"),
+        ],
+        of_table("crowding"),
+        [
+            (f"each batch of {SMALL_BATCH_ROUNDS} rounds first does `fuel` units of the attachment, each at most 4,096 "
+            "rows")
+        ],
+    )  # fmt: skip
+
+
+def paired(together: Sequence[float], alone: Sequence[float]) -> float:
+    """Return the median over alternating runs of the time together relative to the sum of the times alone."""
+    return median([one / other for one, other in zip(together, alone, strict=True)])
+
+
+def _paired(seconds: list[list[float]]) -> TableEntry:
+    return NOTHING if None in seconds else ratio(paired(*seconds))
+
+
+def _batches(figures: list[float]) -> TableEntry:
+    batches, is_complete = count(figures[0]), figures[1]
+    return batches if is_complete else TableEntry(f"more than {batches.text}", batches.value)
+
+
+# Memory
+
+
+def memory_tables(db: Relations) -> Iterator[Table]:
+    refused = f"coalesce(why, CASE WHEN starts_with(note, '{REFUSED}') THEN 'refused' END)"
+    yield db.table(
+        "least", "Least memory in which a cell passes",
+        [
+            ("cell", "name", words),
+            ("least MB", f"{{'value': figure['least_bytes'], 'text': {refused}, 'mark': false}}", megabytes),
+            least("start MB", "opened_bytes", megabytes), least("state MB", "state_bytes", megabytes),
+            shown("bytes per row", "row_bytes(figure['state_bytes'], figure['state_rows'])", count),
+            share("slowdown", "seconds", "free_seconds", ratio),
+            shown("5% below", "coalesce(nullif(note, ''), '-')", words),
+        ],
+        of_table("least"),
+        [
+            "least MB: the least limit for all processes of the engine under which the run ends with right answers",
+            "start MB: before the first batch; state MB, bytes per row: added by the run",
+            "slowdown: the time under the least limit, relative to that without a limit",
+        ],
+    )  # fmt: skip
+
+
+# Rates
+
+
+def rate_tables(db: Relations) -> Iterator[Table]:
+    yield from highest_rates(db)
+    yield db.table(
+        "trials", "Trials at fixed rates",
+        [
+            ("cell", "name", words), least("rounds", "rate", rate), least("p50", "p50"), least("p99", "p99"),
+            least("max", "max"), least("recovery", "recovery"), least("batches", "batches", count),
+            least("for", "seconds"), shown("outcome", "coalesce(nullif(note, ''), 'sustained')", words),
+        ],
+        "FROM measured r WHERE table_name = 'trials' AND cardinality(figure) > 0 ORDER BY id",
+    )  # fmt: skip
+
+
+def highest_rates(db: Relations) -> Iterator[Table]:
+    """Make the table of cells: the trial with the highest sustained rate, and the reason why none above is."""
+    refused = f"CASE WHEN starts_with(f.note, '{REFUSED}') THEN 'refused' ELSE 'none' END"
+    absent = f"CASE WHEN best IS NULL THEN coalesce(f.why, {refused}) END"
+    above = """CASE WHEN best IS NOT NULL THEN coalesce((
+        SELECT arg_min(coalesce(nullif(a.note, ''), '-'), a.figure['rate']) FROM measured a
+        WHERE a.table_name = 'trials' AND a.cell = f.cell AND a.figure['rate'] > best.figure['rate']), '-') END"""
+    of_best = "best.figure['{}']".format
+    yield db.table(
+        "rate", "Highest sustained rate",
+        [
+            ("cell", "f.name", words),
+            ("rounds", f"{{'value': {of_best('rate')}, 'text': {absent}, 'mark': false}}", rate),
+            ("tuples", f"{of_best('rows')} / {of_best('seconds')}", rate), ("for", of_best("seconds"), brief),
+            ("p50", of_best("p50"), brief), ("p99", of_best("p99"), brief), ("max", of_best("max"), brief),
+            ("recovery", of_best("recovery"), brief),
+            ("5% above", above, words),
+            ("trials", "CASE WHEN best IS NOT NULL THEN number END", count),
+        ],
+        """FROM (
+            SELECT arg_min(r, id) AS f, count(*) AS number,
+                arg_max(r, figure['rate']) FILTER (figure['sustained'] > 0) AS best
+            FROM measured r WHERE table_name = 'trials' GROUP BY cell) ORDER BY f.id""",
+        [
+            "rounds: the highest rate of rounds that the engine sustains; 5% above: the reason why it sustains no more",
+            ("for: the duration of the trial, which ends with the stream; p50, p99, max: latencies from the due times "
+            "on"),
+            "recovery: the time from the largest burst until no round waits",
+        ],
+    )  # fmt: skip
+
+
+# The Star Schema Benchmark and Nexmark
+
+
+def ssb_tables(db: Relations) -> Iterator[Table]:
+    rows = """(
+        SELECT *, split_part(name, ' ', 1) AS query, split_part(name, ' ', 2)::BIGINT AS size
+        FROM measured WHERE table_name = 'ssb') r"""
+    sizes = [size for (size,) in db.rows(f"SELECT DISTINCT size FROM {rows} ORDER BY size")]
+    speed = "shown(r, figure['tuples'] / figure['seconds'])"
+    yield db.table(
+        "ssb", "Star Schema Benchmark: tuples per second",
+        [
+            ("query", "query", words),
+            *((f"batches of {short(size)}", at(f"size = {size}", speed), rate) for size in sizes),
+            ("state MB", "arg_max(shown(r, figure['state_bytes']), size)", megabytes),
+            ("DuckDB once", "arg_max(shown(r, figure['oracle_seconds']), size)", brief),
+            ("compared", "coalesce(sum(figure['compared']) FILTER (why IS NULL), 0)", count),
+        ],
+        f"FROM {rows} GROUP BY query ORDER BY query",
+        [
+            "the other tables come first, then lineorder in batches; at the end a tenth of each table is retracted",
+            "state: at the end, for the largest batches; DuckDB once: one run of the query over all rows, one thread",
+            "compared: answers that were compared with DuckDB's over the live rows",
+        ],
+    )  # fmt: skip
+
+
+def nexmark_tables(db: Relations) -> Iterator[Table]:
+    """Make the table of queries, with a row for each batch size and number of workers."""
+    yield db.table(
+        "nexmark", "Nexmark: tuples per second, and latency of batches",
+        [
+            ("query", "split_part(name, ' ', 1)", words),
+            ("batch", "split_part(name, ' ', 2)::BIGINT", lambda size: words(short(size))),
+            ("workers", "split_part(name, ' ', 3)", words), share("tuples", "tuples", "seconds", rate),
+            least("p50", "p50"), least("p99", "p99"), least("state MB", "state_bytes", megabytes),
+            least("DuckDB once", "oracle_seconds"), share("DuckDB / p50", "oracle_seconds", "p50", ratio),
+            least("compared", "compared", count),
+        ],
+        of_table("nexmark"),
+        [
+            "batch: logical batches, each of L events, that are fed at once; p50, p99: latencies of these batches",
+            "tuples: rows that the query reads, inserted or retracted; state: at the end of the stream, on one worker",
+            "DuckDB once: one run of the query over the rows that are live at the end, on one thread",
+            "compared: answers that were compared with DuckDB's over the live rows",
+        ],
+    )  # fmt: skip

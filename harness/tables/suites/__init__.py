@@ -1,1 +1,0 @@
-"""Tables of the suites whose records have rows."""

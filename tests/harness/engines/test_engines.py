@@ -21,11 +21,17 @@ from deltamark.harness.measure import resources, timing
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.cell_job import CellJob, answers_of, measured
 from deltamark.harness.measure.windows import spans
+from deltamark.harness.results.record import Record
 from deltamark.queries.catalogue import QUERIES
 
 
 def answers(dataset, cell, sample=0):
     return answers_of(cell, sample, workload(dataset, cell.workload))
+
+
+def outcome(*measurement):
+    """Measure a cell; return its record."""
+    return measured(*measurement).fill(Record())
 
 
 def job(dataset, cell, runs=2, sample=0, compared=None):
@@ -35,7 +41,7 @@ def job(dataset, cell, runs=2, sample=0, compared=None):
 @pytest.mark.parametrize("name", QUERIES)
 def test_recomputed_answers_are_right(chunked, name):
     cell = Cell(name, "0.001", "window:100", 1000, 1, engine="duckdb")
-    found = measured(job(chunked, cell, runs=1), chunked, Mock())
+    found = outcome(job(chunked, cell, runs=1), chunked, Mock())
     assert found.status == "ok", found
 
 
@@ -67,7 +73,7 @@ def test_a_query_reads_the_columns_that_it_names():
 @pytest.mark.parametrize("compared", [True, False])
 def test_a_stream_is_digested_and_compared(chunked, variant, compared):
     cell = Cell("q01", "0.001", physical=700, variant=variant)
-    found = measured(job(chunked, cell, compared=None if compared else {}), chunked, Mock())
+    found = outcome(job(chunked, cell, compared=None if compared else {}), chunked, Mock())
     assert found.status == "ok", found
     assert found.digest == str(digest_of(cell, chunked))
     assert found.changes == int(found.digest.split()[0])
@@ -80,7 +86,7 @@ def test_the_memory_of_a_checked_run_is_touched_before_each_timed_run_and_is_no_
     chunked, monkeypatch, workers
 ):
     cell, touched = Cell("q04", "0.001", physical=500, workers=workers), []
-    alone = measured(job(chunked, cell, compared={}), chunked, Mock())
+    alone = outcome(job(chunked, cell, compared={}), chunked, Mock())
     touch = resources.touch
 
     def recorded(size):
@@ -88,7 +94,7 @@ def test_the_memory_of_a_checked_run_is_touched_before_each_timed_run_and_is_no_
         touch(1 << 29)
 
     monkeypatch.setattr(resources, "touch", recorded)
-    found = measured(job(chunked, cell, compared={}), chunked, Mock())
+    found = outcome(job(chunked, cell, compared={}), chunked, Mock())
     assert len(found.seconds) == len(touched) == 2
     assert min(touched) > 0
     assert found.peak_bytes < alone.peak_bytes + (1 << 28)
@@ -96,7 +102,7 @@ def test_the_memory_of_a_checked_run_is_touched_before_each_timed_run_and_is_no_
 
 def test_a_sampled_run_ends_in_the_state_of_a_full_run(chunked):
     cell = Cell("q15", "0.001", physical=1)
-    whole, part = (measured(job(chunked, cell, 1, sample), chunked, Mock()) for sample in (0, 50))
+    whole, part = (outcome(job(chunked, cell, 1, sample), chunked, Mock()) for sample in (0, 50))
     assert whole.digest == part.digest
     assert (whole.fully_timed, part.fully_timed, part.batches) == (True, False, 50)
     assert whole.state_rows == part.state_rows
@@ -105,7 +111,7 @@ def test_a_sampled_run_ends_in_the_state_of_a_full_run(chunked):
 def test_a_wrong_answer_names_the_round_and_the_command(chunked):
     cell = Cell("q06", "0.001", physical=1000)
     last = last_time(rounds := chunked.rows("lineitem"), 1)
-    found = measured(job(chunked, cell, compared={last: [(1,)]}), chunked, Mock())
+    found = outcome(job(chunked, cell, compared={last: [(1,)]}), chunked, Mock())
     assert found.status == "wrong"
     assert found.problem.startswith(f"after {rounds} rounds:\n")
     assert "python -m harness answer q06 --sf 0.001" in found.problem
@@ -117,7 +123,7 @@ def test_a_wrong_answer_of_an_engine_without_a_stream_is_found(chunked, engine, 
     cell = Cell("q06", "0.001", logical=2000, physical=1, engine=engine)
     right = answers(chunked, cell)
     time = sorted(right)[at]
-    found = measured(job(chunked, cell, compared=right | {time: [(1,)]}), chunked, Mock())
+    found = outcome(job(chunked, cell, compared=right | {time: [(1,)]}), chunked, Mock())
     assert found.status == "wrong"
     rounds = min((time // TIMES_PER_ROUND + 1) * cell.logical, chunked.rows("lineitem"))
     assert found.problem.startswith(f"after {rounds} rounds")
@@ -128,7 +134,7 @@ def test_a_wrong_answer_of_an_engine_without_a_stream_is_found(chunked, engine, 
 
 def test_several_workers_cut_their_own_batches(chunked):
     cell = Cell("q04", "0.001", physical=500, workers=2)
-    found = measured(job(chunked, cell), chunked, Mock())
+    found = outcome(job(chunked, cell), chunked, Mock())
     assert found.status == "ok", found
 
 
@@ -150,7 +156,7 @@ def test_a_load_is_not_timed(chunked):
     assert all(rounds // 2 * 2 <= first for first, _ in spans(work, ["orders"], 2, 10))
     assert spans(work, ["part"], 7, 0) == [(0, chunked.rows("part"))], "nothing changes after the load"
     cell = Cell("q01", "0.001", work.name, physical=7)
-    found = measured(job(chunked, cell), chunked, Mock())
+    found = outcome(job(chunked, cell), chunked, Mock())
     changed = sum(len(piece.rows) for piece in work.pieces("lineitem", rounds // 7 * 7, rounds + 30))
     assert (found.status, found.fully_timed, found.tuples) == ("ok", False, changed)
 

@@ -30,6 +30,7 @@ from deltamark.harness.engines.registry import capabilities, known_engine, open_
 from deltamark.harness.measure import timing
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.cell_job import CellJob, answers_of, measured
+from deltamark.harness.results.record import Record
 from deltamark.queries.catalogue import QUERIES
 
 
@@ -47,7 +48,7 @@ def test_an_external_engine_is_right(monkeypatch, chunked, name):
 
 def test_an_external_engine_is_measured_by_its_own_clock(chunked):
     cell = Cell("q04", "0.001", "insert", 500, 1, engine=EXAMPLE)
-    found = measured(job(chunked, cell), chunked, Mock())
+    found = measured(job(chunked, cell), chunked, Mock()).fill(Record())
     assert (found.status, found.verified, found.digest) == ("ok", "oracle", ""), found
     assert found.state_rows == found.tuples == chunked.rows("lineitem") + chunked.rows("orders")
     assert found.outside > found.seconds > [0.0]

@@ -164,6 +164,10 @@ class Lookup:
         }  # fmt: skip
 
 
+ASKED = pa.schema([("L", pa.int64()), ("P", pa.int64()), ("dataflow", pa.string()), ("id", pa.int64())])
+"""The batchings that tables ask for, and the records that answer them; there may be none of this way of measuring."""
+
+
 def relations(lookups: Sequence[Lookup]) -> Relations:
     """Return the relations of records at some scale factors."""
     rows: list[dict[str, object]] = []
@@ -179,7 +183,7 @@ def relations(lookups: Sequence[Lookup]) -> Relations:
             asked.append({"L": logical, "P": size, "dataflow": variant, "id": first + lookup.last[_cell(record)]})
     hot_dogs = [{"query": query, "hot_dog": rate} for query, rate in published.hot_dog().items()]
     tables = {
-        "given": pa.Table.from_pylist(rows, SCHEMA), "asked": pa.Table.from_pylist(asked),
+        "given": pa.Table.from_pylist(rows, SCHEMA), "asked": pa.Table.from_pylist(asked, ASKED),
         "hot_dogs": pa.Table.from_pylist(hot_dogs),
     }  # fmt: skip
     return Relations(tables, VIEWS)

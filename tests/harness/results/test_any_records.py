@@ -73,6 +73,7 @@ def of_an_engine(*changes):
 @given(queries(), others())
 @example(of_an_engine({"logical": 1000, "physical": 100}), [])
 @example(of_an_engine({"status": "wrong", **NO_NUMBERS}), [])
+@example([checked(QUERIES[0], {"measuring": MEASURING + 1})], [])
 @example([], [])
 def test_the_report_and_all_tables_can_be_made_of_any_records(of_queries, of_others):
     report = page(ReportData([each for each in of_queries if each.sf == "1"], SESSIONS, "m", "1", of_others))

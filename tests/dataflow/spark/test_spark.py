@@ -55,12 +55,19 @@ def finished(chunked, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def ended(finished, chunked):
+def ended_once(finished, chunked):
     """The finished query, which was started once more and found nothing to do."""
     work = workload(chunked, finished[0].workload)
     running = SparkEngine(finished[0], chunked, work).start(work.rounds)
     running.wait()
     return running
+
+
+@pytest.fixture
+def ended(ended_once, monkeypatch):
+    """The ended query, which has not been started again."""
+    monkeypatch.setattr(ended_once, "_late_starts", 0)
+    return ended_once
 
 
 def embedded(cell, dataset):

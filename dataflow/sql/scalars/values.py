@@ -248,7 +248,7 @@ def unified_values(values: Sequence[Value]) -> list[Value] | None:
     """Return values whose terms have the same kind: all are ratios, if one is. A NULL has the kind of the others."""
     known = [each for each in values if each.null is not TRUE]
     if not known:
-        return list(values)
+        return [replace(each, term=values[0].term) for each in values]
     if any(isinstance(each.term, Ratio) for each in known):
         ratios = [each.term if isinstance(each.term, Ratio) else Ratio(each.term, number(1)) for each in values]
         parts = [unified([getattr(each, part) for each in ratios]) for part in ("numerator", "denominator")]

@@ -7,6 +7,9 @@ from fuzz.queries.given import check
 from fuzz.queries.tables import FIRST, LAST, ROWS, Table
 
 from deltamark import source, sql
+from deltamark.dataflow.plan.terms import Ratio, number
+from deltamark.dataflow.sql.scalars.conditions import TRUE
+from deltamark.dataflow.sql.scalars.values import Value, unified_values
 from deltamark.dataflow.types import SHORT, Field, Schema, date_type, integer
 
 NUMBER = integer(-3, 3)
@@ -54,3 +57,9 @@ def test_columns_of_quotients_get_names_of_their_own():
     relations = {"t": source("t", {"a": integer(0, 9)}, 9)}
     names = sql('SELECT a / 2 AS x, a AS "x.num", a / 3 AS x, a AS "x.den" FROM t', relations).schema.names
     assert names == ("x.num", "x.den", "x.num_2", "x_2.num", "x_2.den", "x.den_2")
+
+
+def test_values_that_are_all_null_get_one_kind():
+    whole, quotient = Value(number(0), TRUE), Value(Ratio(number(0), number(10)), TRUE)
+    for values in ([whole, quotient], [quotient, whole]):
+        assert len({type(each.term) for each in unified_values(values) or []}) == 1

@@ -170,13 +170,14 @@ def explorer(first: int, end: int, step: int, names: list[str]) -> Child:
 
 
 def resident(pid: int) -> int:
-    """Return the bytes of resident memory of a process and its children."""
+    """Return the bytes of resident memory of a process and its children; a page that several share counts once."""
     try:
-        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except (OSError, IndexError):
+    except OSError:
         return 0
-    return pages * PAGE + sum(resident(int(each)) for each in children)
+    kilobytes = sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+    return kilobytes * 1024 + sum(resident(int(each)) for each in children)
 
 
 def _send(pipe: int, found: object) -> None:

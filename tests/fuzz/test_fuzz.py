@@ -168,6 +168,21 @@ def test_a_child_that_takes_too_much_memory_is_reported(monkeypatch):
     assert all("of memory" in failure.what for failure in found.failures)
 
 
+def test_pages_that_processes_share_count_once():
+    kept = bytearray(b"x" * (128 << 20))
+    before, forked = children.resident(os.getpid()), []
+    try:
+        for _ in range(3):
+            if (pid := os.fork()) == 0:
+                signal.pause()
+            forked.append(pid)
+        assert children.resident(os.getpid()) - before < len(kept)
+    finally:
+        for pid in forked:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
 def test_an_error_of_any_kind_is_a_failure(monkeypatch):
     def fail():
         raise ZeroDivisionError("7")

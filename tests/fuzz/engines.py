@@ -164,6 +164,7 @@ class InStages(Fed):
 
     def check(self) -> None:
         wanted = self.expected(self.streams)
+        wanted.has_shards = self.shards > 1
         with (
             changed("deltamark.dataflow.spark.state_log", MIN_MERGED_ENTRIES=2, MAX_ENTRIES=4, MAX_VALUE_BYTES=1000),
             closing(Pieces(self.collection, self.shards, self.everywhere, self.order + 1)) as pieces,

@@ -47,8 +47,10 @@ LATE_PYTHON = "Python worker failed to connect back"
 A query starts such processes before its first batch. A busy machine may need longer for one.
 """
 
-MAX_LATE_STARTS = 10
-"""The number of times that a query is started again after `LATE_PYTHON`; not measured."""
+MAX_LATE_STARTS = 30
+"""The number of times that a query is started again after `LATE_PYTHON`. Ten were too few once on a core that seven
+processes shared.
+"""
 
 POLL_INTERVAL_S = 0.03
 """The pause between two looks for completed batches. Each takes about a millisecond of processor time."""

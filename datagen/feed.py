@@ -14,19 +14,16 @@ import numpy as np
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.positions import Rows, Values, array_of, cut, joined, values_at
-from deltamark.datagen.schema import RelationName, relation
+from deltamark.datagen.schema import TIMES_PER_ROUND
 from deltamark.datagen.workloads.workload import ChangedRows, Workload
 from deltamark.errors import DeltamarkError
-
-TIMES_PER_ROUND = 8
-"""Each relation has its own time within a round: its rank."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delta:
     """The changes of one relation in one physical batch. time: non-decreasing; rows: positions in the relation."""
 
-    relation: RelationName
+    relation: str
     time: np.ndarray
     diff: np.ndarray
     rows: Rows
@@ -55,7 +52,7 @@ class Feed:
     def __init__(  # noqa: PLR0913 (independent settings)
         self,
         workload: Workload,
-        columns: Mapping[RelationName, Sequence[str]],
+        columns: Mapping[str, Sequence[str]],
         *,
         logical: int = 1,
         worker: int = 0,
@@ -110,9 +107,9 @@ class Feed:
 class _Reader:
     """Reads the columns of one relation."""
 
-    def __init__(self, dataset: Dataset, name: RelationName, columns: Sequence[str], logical: int) -> None:
+    def __init__(self, dataset: Dataset, name: str, columns: Sequence[str], logical: int) -> None:
         self.name = name
-        self._rank = relation(name).rank
+        self._rank = dataset.relations[name].rank
         self._logical = logical
         self._shift = dataset.shift
         self._dataset = dataset

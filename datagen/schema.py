@@ -18,7 +18,7 @@ from deltamark.errors import DeltamarkError, shortened, unknown
 
 SCHEMA_VERSION = 3
 MIN_SF, MAX_SF, SF_PLACES = Decimal("0.001"), 100_000, 6
-"""The bounds of scale factors (TPC-H's largest, and the smallest that gives each of its relations a row), and their
+"""The bounds of scale factors (the smallest that gives each relation of TPC-H a row; TPC-H's largest), and their
 decimal places."""
 
 CHUNK_ROWS = 1 << 20

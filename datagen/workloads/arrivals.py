@@ -1,4 +1,4 @@
-"""Workloads in which rows arrive, and in some leave, in the order of the files: insert, window, refresh, slide, late."""
+"""Workloads in which rows come, and in some go, in the order of the files: insert, window, refresh, slide, late."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ from deltamark.dataflow.operators.join import join
 from deltamark.dataflow.operators.motifs.extend import extend, is_counted
 from deltamark.dataflow.operators.motifs.index import Index, Indexed, index, settle
 from deltamark.dataflow.plan import nodes
-from deltamark.dataflow.plan.cardinality import row_count
+from deltamark.dataflow.plan.cardinality import repeats_rows, row_count
 from deltamark.dataflow.plan.loops import inside
 from deltamark.dataflow.plan.nodes import Node
 from deltamark.dataflow.plan.passes.distribution import ANYWHERE, WHOLE, Distribution, Exchange, OperatorDistribution
@@ -239,23 +239,32 @@ class _Emitter:
         return found.arrangement, of.condition
 
     def _arrange(self, key: ArrangementKey) -> SharedArrangement:
-        program, at = self._program, (key.node, key.names)
+        program = self._program
         part = NodePart(node=key.node, role=key.names, columns=self._columns(key.node))
         with program.building(part):
             stream = self._exchange(key.node, key.exchange)
+            terms = self._stored_terms(key)
+            names = sorted({*key.names, *(name for term in terms for name in term.columns)})
+            if repeats_rows(key.node, names):
+                stream = replace(consolidate(stream, names), partition=stream.partition)
+                part.remark = "equal rows are added up first"
             part.rows_cell = stream.size
             number = key_of(stream, key.names, key.types, self.compiled.interners.get(key.types))
             if number.interner is not None:
                 self.compiled.interners[key.types] = number.interner
             rows = row_count(key.node)
             keys = key_ids(program, number, rows, stream.size)
-            conditions = self.shared.filters.get(at)
-            terms = [*self.shared.stored[at], *([filter_bitmap(conditions)] if conditions else [])]
             arrangement = arrange(stream, ArrangedKey(key.names, key.types, number), keys, terms, rows.expected)
             program.add_late(Opcode.SETTLE, LateBlock, block=arrangement.block)
             program.add_state(arrangement)
         self.compiled.node_parts.append(part)
         return SharedArrangement(key, arrangement, part)
+
+    def _stored_terms(self, key: ArrangementKey) -> list[Term]:
+        """Return the terms that an arrangement stores, the bitmap of its filters included."""
+        at = key.node, key.names
+        conditions = self.shared.filters.get(at)
+        return [*self.shared.stored[at], *([filter_bitmap(conditions)] if conditions else [])]
 
     def _extend(self, node: nodes.Extend | nodes.Seek | nodes.Measure, stream: Stream) -> Stream:
         names = self._columns(node)

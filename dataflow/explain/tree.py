@@ -75,9 +75,9 @@ class PlanTree:
 
     def _text(self, part: NodePart) -> str:
         """Describe a part with its arguments."""
+        remark = f" ({part.remark})" if part.remark else ""
         match part.role:
             case None:
-                remark = f" ({part.remark})" if part.remark else ""
                 return f"{title(part.node)} {describe(part.node, part.columns)}".rstrip() + remark
             case Answer(name):
                 named = "" if name == ANSWER else f" {name}"
@@ -86,7 +86,7 @@ class PlanTree:
             case Exchange() | Indexed():
                 return _brief(part)
         stored = ", ".join(map(_stored, self._stored[part]))
-        return f"{_brief(part)}{': ' if stored else ''}{stored}"
+        return f"{_brief(part)}{': ' if stored else ''}{stored}{remark}"
 
     def __str__(self) -> str:
         if not self._lines:

@@ -7,6 +7,7 @@ of their column. Sums are not: the range of a sum is that of the sum of all rows
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
@@ -14,8 +15,8 @@ from deltamark.dataflow.plan.memo import kept
 from deltamark.dataflow.plan.nodes import Aggregate, Concat, Filter, Join, Node, Project
 from deltamark.dataflow.plan.ranges import column_ranges, other_conditions
 from deltamark.dataflow.plan.terms import Term, all_of, conjuncts
-from deltamark.dataflow.plan.traversal import base_rows
-from deltamark.dataflow.types import Type
+from deltamark.dataflow.plan.traversal import base_rows, has_joined_rows
+from deltamark.dataflow.types import Type, key_count
 
 LESS_SELECTIVITY = 0.5
 """The share of rows in which one column is less than another; not measured."""
@@ -36,6 +37,14 @@ class RowCount:
 def row_count(root: Node) -> RowCount:
     """Count the live rows of a node."""
     return RowCount(base_rows(root), expected_rows(root))
+
+
+def repeats_rows(node: Node, names: Iterable[str]) -> bool:
+    """Return whether joins below a node are expected to make more rows than some of its columns have values.
+
+    Then many of these rows are equal.
+    """
+    return has_joined_rows(node) and expected_rows(node) > key_count(node.schema[name] for name in names)
 
 
 _expected: WeakKeyDictionary[Node, float] = WeakKeyDictionary()

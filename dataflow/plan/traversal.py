@@ -8,6 +8,7 @@ from deltamark.dataflow.plan.nodes import (
     Extreme,
     Input,
     Iterate,
+    Join,
     MovingThreshold,
     Negate,
     Node,
@@ -45,3 +46,17 @@ def is_consolidated(root: Node) -> bool:
     if isinstance(root, Project):
         return set(root.copied.values()) >= set(root.rows.schema.names) and is_consolidated(root.rows)
     return isinstance(root, CONSOLIDATED)
+
+
+def has_joined_rows(root: Node) -> bool:
+    """Return whether a join has made updates of a result that are not consolidated since."""
+    seen: set[Node] = set()
+    remaining = [root]
+    while remaining:
+        node = remaining.pop()
+        if isinstance(node, Join):
+            return True
+        if node not in seen and not isinstance(node, CONSOLIDATED):
+            seen.add(node)
+            remaining += node.inputs
+    return False

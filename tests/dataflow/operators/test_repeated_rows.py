@@ -1,0 +1,66 @@
+"""Laws of joins above joins over the same rows: no operator passes more changes than one join of these rows makes."""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.engines.driving import added, between, feed
+from support.engines.explanations import changes_of_parts
+from support.engines.laws import check_life
+from support.random_plans.case import Case
+from support.random_plans.strategies import streams_of
+from support.random_plans.streams import times_of
+from support.reference.answers import changes
+
+from deltamark.dataflow.language.collection import source
+from deltamark.dataflow.language.expr import col
+from deltamark.dataflow.runtime.dataflow import Dataflow
+from deltamark.dataflow.types import integer
+
+nodes = source("nodes", {"node": integer(0, 5)}, 100_000)
+others = nodes.rename(other="node")
+
+
+def chain(rows, joins):
+    """Join rows with the nodes again and again: a node with n copies has n times as many rows after each join."""
+    for _ in range(joins):
+        rows = rows.join(others, on={"node": "other"}).select("node")
+    return rows
+
+
+PLANS = {
+    "chain": chain(nodes, 4),
+    "pairs of a chain": chain(nodes, 2).cross(chain(nodes, 2).rename(other="node")),
+    "counted pairs": chain(nodes, 2).cross(others).select("node").cross(others).count(by="other"),
+    "chain of an antijoin": chain(
+        nodes.join(others, on={"node": "other"}).antijoin(others.where(col.other > 2), on={"node": "other"}), 3
+    ),
+}
+each_plan = pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+
+STREAMS = {
+    "copies": [((0,), 0, 1)] * 8,
+    "rows that come and go": [((node % 4,), 0, diff) for node in range(12) for diff in (1, -1)],
+    "rows that come again": [((node,), time, diff) for time in range(4) for node in range(3) for diff in (1, -1, 1)],
+}
+
+
+@each_plan
+@pytest.mark.parametrize("stream", STREAMS.values(), ids=STREAMS)
+def test_as_many_changes_pass_as_one_join_makes(plan, stream):
+    streams = {"nodes": stream}
+    with closing(Dataflow(plan)) as worker:
+        worker.profile()
+        found = added(feed(worker, plan, between(streams, {time})) for time in times_of(streams))
+        assert max(changes_of_parts(worker.explain())) <= len(stream) ** 2
+    assert found == changes(plan.node, streams)
+
+
+@each_plan
+@settings(max_examples=20)
+@given(st.data())
+def test_deleted_rows_leave_no_state(plan, data):
+    check_life(Case(plan, data.draw(streams_of(plan))), data)

@@ -201,8 +201,10 @@ def _emit_one_time(of: AggregateBlock, own: SliceSums) -> int:
     rows, status = 0, 0
     if of.touched_count > 0 and of.open_time != own.last_time:
         rows, status = _end_open_time(of, rows)
+        if status != 0:
+            return status  # the state describes the error
     _add_slice(of, own)
-    if status == 0 and own.last_time < of.frontier:
+    if own.last_time < of.frontier:
         rows, status = _end_open_time(of, rows)
     of.out_size = rows
     return status

@@ -159,35 +159,64 @@ def test_a_threshold_emits_the_crossings_of_its_minimum(minimum, form):
         assert threshold(op) == FAILED
 
 
+class PrefixAggregates:
+    """The prefix aggregates of several workers, whose sums lie between bounds."""
+
+    def __init__(self, blocks, workers, **bounds):
+        mails = blocks.words([blocks.room() for _ in range(exchange.SLOTS * workers)])
+        post, self.frontier = blocks.room(), blocks.cell()
+        self.updates = [Updates(blocks, 2) for _ in range(workers)]
+        self.aggregates = [new_aggregate(blocks, each, blocks.keys(form="direct"), **bounds) for each in self.updates]
+        self.shards = [
+            blocks.block(
+                PrefixAggregateBlock, opcode=0, aggregate=own.address, worker=blocks.cell(worker), workers=workers,
+                frontier=self.frontier, until=mine.frontier, post=post, mails=mails, places=blocks.room(),
+                spins=blocks.cell(),
+            )
+            for worker, (own, mine) in enumerate(zip(self.aggregates, self.updates, strict=True))
+        ]  # fmt: skip
+
+    def run(self, rng, rows, frontier):
+        """Run a superstep over rows, which are cut at random; return the status of each worker."""
+        workers = len(self.shards)
+        cuts = [0, *np.sort(rng.integers(0, len(rows) + 1, size=workers - 1)).tolist(), len(rows)]
+        for mine, start, stop in zip(self.updates, cuts, cuts[1:], strict=False):
+            mine.set(rows[start:stop], 0)
+        view(self.frontier, 1)[0] = frontier
+        *waiting, last = [prefix_aggregate(shard) for shard in self.shards]
+        assert waiting == [WAITING] * (workers - 1)
+        return [*(prefix_aggregate(shard) for shard in self.shards[:-1]), last]
+
+
 @pytest.mark.parametrize("times", [1, 6, 200])
 @pytest.mark.parametrize("workers", [2, 3])
 def test_prefix_aggregates_emit_together_what_an_aggregate_emits(workers, times):
     rng = np.random.default_rng(workers * times)
     for _ in range(5):
         blocks = Blocks()
-        mails = blocks.words([blocks.room() for _ in range(exchange.SLOTS * workers)])
-        post, frontier = blocks.room(), blocks.cell()
-        shards, updates = [], []
-        for worker in range(workers):
-            mine = Updates(blocks, 2)
-            own = new_aggregate(blocks, mine, blocks.keys(form="direct"))
-            shards.append(
-                blocks.block(
-                    PrefixAggregateBlock, opcode=0, aggregate=own.address, worker=blocks.cell(worker), workers=workers,
-                    frontier=frontier, until=mine.frontier, post=post, mails=mails, places=blocks.room(),
-                    spins=blocks.cell(),
-                )
-            )  # fmt: skip
-            updates.append(mine)
+        group = PrefixAggregates(blocks, workers)
         rows, output = random_rows(rng, 300, times=times), []
-        for part, until in random_slices(rng, rows):
-            cuts = [0, *np.sort(rng.integers(0, len(part) + 1, size=workers - 1)).tolist(), len(part)]
-            for mine, start, stop in zip(updates, cuts, cuts[1:], strict=False):
-                mine.set(part[start:stop], 0)
-            view(frontier, 1)[0] = until
-            statuses = [prefix_aggregate(shard) for shard in shards]
-            assert statuses == [WAITING] * (workers - 1) + [0]
-            assert [prefix_aggregate(shard) for shard in shards[:-1]] == [0] * (workers - 1)
-            for shard in shards:
-                output += output_of(blocks, shard.aggregate)
+        for part, frontier in random_slices(rng, rows):
+            assert group.run(rng, part, frontier) == [0] * workers
+            for each in group.aggregates:
+                output += output_of(blocks, each)
         assert consolidated(output) == changes(rows, count_and_sum)
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_prefix_aggregates_fail_at_the_time_at_which_an_aggregate_fails(workers):
+    rng = np.random.default_rng(workers)
+    for _ in range(50):
+        blocks, bounds = Blocks(), {"least": -2 * LARGE, "most": 2 * LARGE}
+        updates, rows = Updates(blocks, 2), random_rows(rng, 30, times=10)
+        alone = new_aggregate(blocks, updates, blocks.keys(form="direct"), **bounds)
+        group = PrefixAggregates(blocks, workers, **bounds)
+        updates.set(rows, 2**62)
+        expected = [alone.open_time] if aggregate(alone) == FAILED else []
+        found = []
+        for part, frontier in random_slices(rng, rows):
+            statuses = group.run(rng, part, frontier)
+            found = [of.open_time for of, status in zip(group.aggregates, statuses, strict=True) if status == FAILED]
+            if found:
+                break
+        assert sorted(found)[:1] == expected

@@ -120,7 +120,8 @@ def slow(request, monkeypatch):
 
 def error_of(plans, streams, workers):
     """Return the error of a feed of streams."""
-    batches = {name: arrays({"left": left, "right": right}[name].schema, stream) for name, stream in streams.items()}
+    schemas = {name: schema for plan in plans.values() for name, schema in inputs_of(plan).items()}
+    batches = {name: arrays(schemas[name], stream) for name, stream in streams.items()}
     with closing(Dataflow(plans, workers=workers)) as engine, pytest.raises(DeltamarkError) as error:
         engine.push(batches)
     return str(error.value)
@@ -161,6 +162,16 @@ def test_the_error_of_a_sum_does_not_depend_on_the_slices_behind_it():
             feed(engine, total, {"amounts": stream})
         found.add(str(error.value))
     assert found == {"a sum needs more than 64 bits: the only group at time 12; narrow the bounds of what is summed"}
+
+
+@pytest.mark.parametrize("unread", [0, 6, 9])
+def test_the_error_of_a_sum_names_the_time_that_stays_open_for_rows_that_do_not_reach_the_sum(unread):
+    amounts = source("amounts", {"amount": integer(0, 2**62)}, rows=100)
+    total = amounts.where(col.amount > 0).aggregate(sum=col.amount.sum())
+    stream = [((2**62,), 5, 2), *[((0,), 5, 1)] * unread, ((2**62,), 6, -1)]
+    for workers in (1, 2, 3):
+        error = error_of({"total": total}, {"amounts": stream}, workers)
+        assert error.startswith("a sum needs more than 64 bits: the only group at time 5;")
 
 
 def test_a_worker_that_awaits_no_message_stops_at_the_superstep_behind_a_failure(monkeypatch):

@@ -79,11 +79,15 @@ class Updates:
 def random_slices(
     rng: np.random.Generator, rows: Sequence[tuple[int, ...]]
 ) -> list[tuple[Sequence[tuple[int, ...]], int]]:
-    """Cut rows in order of time into slices, each with its frontier; a cut may lie within a time."""
+    """Cut rows in order of time into slices, each with its frontier.
+
+    A cut may lie within a time. The last time of a slice may stay open although no more of its rows follow.
+    """
     cuts = sorted(rng.integers(0, len(rows) + 1, size=rng.integers(0, 6)).tolist())
     bounds = [0, *cuts, len(rows)]
     slices = []
     for start, stop in pairwise(bounds):
         later = rows[stop][0] if stop < len(rows) else 2**62
-        slices.append((rows[start:stop], later))
+        stays_open = start < stop < len(rows) and rng.random() < 0.3
+        slices.append((rows[start:stop], rows[stop - 1][0] if stays_open else later))
     return slices

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from support.random_plans.case import Case
 from support.random_plans.strategies import cases, streams_of
 from support.random_plans.streams import times_of
-from support.reference.answers import answer, changes
+from support.reference.answers import Recomputed, answer, changes
 from support.reference.errors import NegativeError, TwoLimitsError
 from support.reference.rows import consolidated
 from support.written_plans.relations import SQL, limits, pairs
@@ -90,6 +90,17 @@ def test_the_reference_names_a_row_of_negative_weight(collection):
     with pytest.raises(NegativeError) as error:
         changes(collection.node, {"pairs": [((1, 2), 3, 1), ((1, 2), 4, -2)]})
     assert (error.value.row, error.value.time) == ((1, 2), 4)
+
+
+def test_the_reference_names_all_errors_of_an_operator_at_its_first_failing_time():
+    collection = above(pairs, limits, col.value, "limit", on="key")
+    streams = {"pairs": [((1, 2), 4, -1)], "limits": [((1, 7), 4, 2), ((2, 7), 4, -1), ((3, 7), 5, 2)]}
+    recomputed = Recomputed(collection.node, streams)
+    recomputed.move(4)
+    recomputed.move(5)
+    assert [(each.cause, each.row, each.time) for each in recomputed.errors] == [
+        (NegativeError.cause, (2, 7), 4), (TwoLimitsError.cause, {(1, 7): 2}, 4), (NegativeError.cause, (1, 2), 4),
+    ]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

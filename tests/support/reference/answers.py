@@ -70,7 +70,7 @@ class Recomputed:
             try:
                 self._compute(node, time)
             except PlanError as error:
-                self.errors.append(error)
+                self.errors += [error, *error.others]
                 self._fail(node)
 
     def _fail(self, node: Node) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 class PlanError(Exception):
     """An error that a plan must raise."""
@@ -11,6 +13,16 @@ class PlanError(Exception):
     def __init__(self, row: object, time: int) -> None:
         super().__init__(row, time)
         self.row, self.time = row, time
+        self.others: tuple[PlanError, ...] = ()
+        """The other errors of the same operator at the same time, which may be raised instead."""
+
+
+def raise_one(errors: Iterable[PlanError]) -> None:
+    """Raise the first of several errors of an operator at one time, if there is any."""
+    first, *others = [*errors] or [None]
+    if first is not None:
+        first.others = tuple(others)
+        raise first
 
 
 class NegativeError(PlanError):

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
-from support.reference.errors import NegativeError, TwoLimitsError, WideSumError
+from support.reference.errors import NegativeError, PlanError, TwoLimitsError, WideSumError, raise_one
 from support.reference.rows import Row, Rows, consolidated, named, picked
 from support.reference.terms import evaluate, ordered
 
@@ -30,10 +30,12 @@ from deltamark.dataflow.types import LARGEST, NULL
 
 def state(rows: Rows, time: int) -> Rows:
     """Return the rows of a state; raise an error if one has a negative weight."""
-    for row, diff in rows.items():
-        if diff < 0:
-            raise NegativeError(row, time)
+    raise_one(negatives(rows, time))
     return rows
+
+
+def negatives(rows: Rows, time: int) -> Iterator[NegativeError]:
+    return (NegativeError(row, time) for row, diff in rows.items() if diff < 0)
 
 
 def grouped(node: Node, rows: Rows, names: Iterable[str]) -> dict[Row, Rows]:
@@ -65,15 +67,17 @@ def negate(_: Node, __: int, rows: Rows) -> Rows:
 
 def aggregate(node: Aggregate, time: int, rows: Rows) -> Rows:
     found: Rows = {}
+    errors: list[PlanError] = []
     for key, members in grouped(node.rows, rows, node.keys).items():
         number = sum(members.values())
         if number < 0:
-            raise NegativeError(key, time)
-        if number:
+            errors.append(NegativeError(key, time))
+        elif number:
             row = *key, *(number if each.term is None else weighed(node.rows, members, each.term) for each in node.sums)
             if any(abs(value) > LARGEST for value in row[len(key) :]):
-                raise WideSumError(row, time)
+                errors.append(WideSumError(row, time))
             found[row] = 1
+    raise_one(errors)
     return found
 
 
@@ -119,10 +123,9 @@ def top(node: TopK, time: int, rows: Rows) -> Rows:
 
 
 def bound(node: MovingThreshold, time: int, rows: Rows, limits: Rows) -> Rows:
-    limit_of = grouped(node.limits, state(limits, time), node.limit_keys)
-    for found in limit_of.values():
-        if sum(found.values()) > 1:
-            raise TwoLimitsError(found, time)
+    limit_of = grouped(node.limits, limits, node.limit_keys)
+    several = (TwoLimitsError(found, time) for found in limit_of.values() if sum(found.values()) > 1)
+    raise_one([*negatives(limits, time), *several, *negatives(rows, time)])
 
     def kept(row: Row) -> bool:
         found = limit_of.get(picked(node.rows, row, node.row_keys))
@@ -132,7 +135,7 @@ def bound(node: MovingThreshold, time: int, rows: Rows, limits: Rows) -> Rows:
         left = evaluate(node.value, named(node.rows, row)) * (limit[node.denominator] if node.denominator else 1)
         return left > limit[node.numerator] if node.which == "above" else left < limit[node.numerator]
 
-    return {row: diff for row, diff in state(rows, time).items() if kept(row)}
+    return {row: diff for row, diff in rows.items() if kept(row)}
 
 
 def or_null(node: NullRow, time: int, rows: Rows) -> Rows:

@@ -14,9 +14,11 @@ LESS_MEMORY = "free memory or raise ulimit -v, or ask for less: a smaller SF, fe
 MORE_THREADS = "raise ulimit -v or ulimit -u, or end other programs"
 
 NATIVE_LIBRARY = re.compile(
-    "failed to map segment|cannot allocate memory in|cannot open shared object|load shared object", re.IGNORECASE
+    "failed to map segment|cannot allocate memory in|cannot open shared object|load shared object|"
+    "without exception set",
+    re.IGNORECASE,
 )
-"""Messages of the loader of shared libraries."""
+"""Messages of the loader of shared libraries, and Python's if a library cannot even allocate its exception."""
 
 NO_THREAD = re.compile("can't start new thread|Failed to launch worker thread")
 
@@ -31,7 +33,7 @@ def environment_fault(error: BaseException) -> DeltamarkError | None:
     match error:
         case MemoryError():
             return DeltamarkError("out of memory", _first_line(error), LESS_MEMORY)
-        case ImportError() | OSError() if line := _matching_line(error, NATIVE_LIBRARY):
+        case ImportError() | OSError() | SystemError() if line := _matching_line(error, NATIVE_LIBRARY):
             return DeltamarkError("a library cannot be loaded", line, LESS_MEMORY)
         case OSError():
             return refused(error)

@@ -43,6 +43,7 @@ FAULTS = {
     "a library cannot be loaded": [
         ImportError("\n\nsee\nOriginal error was: libx.so: failed to map segment from shared object\n"),
         OSError("Could not find/load shared object file 'libllvmlite.so'"),
+        SystemError("error return without exception set"),
     ],
     "a package is missing: tabulate; run make setup": [ModuleNotFoundError("No module", name="tabulate.x")],
     "cannot read or write": [

@@ -48,8 +48,8 @@ A query starts such processes before its first batch. A busy machine may need lo
 """
 
 MAX_LATE_STARTS = 30
-"""The number of times that a query is started again after `LATE_PYTHON`. Ten were too few once on a core that seven
-processes shared.
+"""The number of times that a query is started again after `LATE_PYTHON`. Ten were too few once on one core, beside
+busy processes.
 """
 
 POLL_INTERVAL_S = 0.03

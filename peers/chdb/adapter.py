@@ -21,7 +21,7 @@ SETTINGS = {
 
 class ClickHouse(TableEngine):
     name = f"chdb {chdb.__version__} (ClickHouse {chdb.engine_version})"
-    types = {"int64": "Int64", "decimal(2)": "Decimal(15, 2)", "date32": "Date32", "string": "String"}
+    types = {"int64": "Int64", "decimal": "Decimal(15, {})", "date32": "Date32", "string": "String"}
     nullable_type = "Nullable({})"
 
     def __init__(self) -> None:

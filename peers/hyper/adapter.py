@@ -13,7 +13,7 @@ from tableauhyperapi import Connection, HyperProcess, Telemetry
 
 class Hyper(TableEngine):
     name = f"Hyper {tableauhyperapi.__version__}"
-    types = {"int64": "BIGINT", "decimal(2)": "NUMERIC(15, 2)", "date32": "DATE", "string": "TEXT"}
+    types = {"int64": "BIGINT", "decimal": "NUMERIC(15, {})", "date32": "DATE", "string": "TEXT"}
 
     def begin(self) -> None:
         parameters = {"log_config": "", "hard_concurrent_query_thread_limit": str(self.workers)}

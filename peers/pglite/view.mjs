@@ -5,7 +5,8 @@ const QUOTIENT = /([\d.]+ \* )?(sum\(.*?\))\s*\/ (sum\(.*?\)) AS \w+/s;
 
 /** Create the view; return the SQL that reads the answer from it. The view has no ORDER BY and no LIMIT. */
 export async function viewOf(database, sql, answer) {
-  const [, query, order = "", limit] = /^(.*?)(ORDER BY [^()]*?)?(LIMIT \d+)?\s*$/s.exec(sql);
+  const [, query, written = "", limit] = /^(.*?)(ORDER BY [^()]*?)?(LIMIT \d+)?\s*$/s.exec(sql);
+  const order = written.replace(/\b\w+\.(\w+)/g, "$1"); // the view has no tables
   const view = query.replace(QUOTIENT, "$2 AS numerator, $3 AS denominator");
   await database.query("SELECT pgivm.create_immv('answer', $1)", [view]);
   if (limit) await database.exec(`CREATE INDEX ON answer (${firstOf(order)})`);

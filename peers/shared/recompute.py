@@ -23,7 +23,14 @@ ARRIVAL = ("arrival", "int64")
 MAX_CHUNKS = 64
 """A query over thousands of small chunks takes several times as long as over a large one."""
 
-TYPES = {"int64": pa.int64(), "decimal(2)": pa.decimal128(15, 2), "date32": pa.date32(), "string": pa.string()}
+TYPES = {"int64": pa.int64(), "date32": pa.date32(), "string": pa.string()}
+DIGITS = 15
+"""The digits of the decimals of relations."""
+
+
+def scale_of(type_: str) -> int | None:
+    """Return the digits behind the point of a decimal; None for another type."""
+    return int(type_[len("decimal(") : -1]) if type_.startswith("decimal(") else None
 
 
 class RecomputingEngine(ABC):
@@ -139,13 +146,18 @@ class TableEngine(RecomputingEngine):
     """Keeps relations in tables of the engine, which have the number of each row's arrival as another column."""
 
     types: Mapping[str, str]
-    """The types of columns in the SQL of the engine."""
+    """The types of columns in the SQL of the engine; {} in that of `decimal` stands for its scale."""
     nullable_type = "{}"
     """The type of columns that may have NULL, of which {} is the type of others."""
 
     def __init__(self) -> None:
         self.tables: dict[str, Table] = {}
         self.files = 0
+
+    def typed(self, type_: str) -> str:
+        """Return the type of the engine's SQL for a type of the protocol."""
+        scale = scale_of(type_)
+        return self.types[type_] if scale is None else self.types["decimal"].format(scale)
 
     @abstractmethod
     def execute(self, sql: str) -> None: ...
@@ -164,7 +176,7 @@ class TableEngine(RecomputingEngine):
 
     def _declared(self, columns: Columns, nullable: frozenset[str]) -> str:
         return ", ".join(
-            f"{column} {self.nullable_type.format(self.types[type_]) if column in nullable else self.types[type_]}"
+            f"{column} {self.nullable_type.format(self.typed(type_)) if column in nullable else self.typed(type_)}"
             for column, type_ in columns
         )
 
@@ -232,7 +244,9 @@ class TableEngine(RecomputingEngine):
 
 
 def schema(columns: Columns) -> pa.Schema:
-    return pa.schema([(column, TYPES[type_]) for column, type_ in columns])
+    scales = {type_: scale_of(type_) for _, type_ in columns}
+    decimals = {type_: pa.decimal128(DIGITS, scale) for type_, scale in scales.items() if scale is not None}
+    return pa.schema([(column, decimals.get(type_) or TYPES[type_]) for column, type_ in columns])
 
 
 def _split(changes: pa.Table) -> tuple[pa.Table, pa.Table]:

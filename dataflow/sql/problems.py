@@ -26,13 +26,13 @@ class SqlError(DeltamarkError):
         self.place, self.expression = place, expression
 
     @property
-    def located(self) -> list[tuple[int, DeltamarkError]]:
+    def located(self) -> list[tuple[int, SqlError]]:
         """An error for each place at which the construct stands, with its offset; one at 0 if no place is known."""
         fragments: Iterable[Fragment | None] = (self.place.fragments if self.place else ()) or (None,)
         return [(each.place, self._at(f" ({each.where})")) if each else (0, self._at("")) for each in fragments]
 
-    def _at(self, where: str) -> DeltamarkError:
-        return DeltamarkError(self.cause, f"{self.actual}{where}", self.remedy)
+    def _at(self, where: str) -> SqlError:
+        return SqlError(self.cause, f"{self.actual}{where}", self.remedy)
 
 
 class SeveralSqlError(DeltamarkError):

@@ -13,7 +13,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from functools import cache, cached_property
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from deltamark.datagen.manifest import Chunk, Manifest, read_manifest
 from deltamark.datagen.positions import Rows, Values, concatenated_ranges, cut, values_at
-from deltamark.datagen.schema import ORDER_LINES_SCHEMA, Column, RelationName, relation
+from deltamark.datagen.schema import FIRST_SCHEMA, NULL, Column, Relations
 from deltamark.errors import DeltamarkError, is_memory, refused
 
 
@@ -29,9 +29,11 @@ class Dataset:
     def __init__(self, directory: Path, manifest: Manifest) -> None:
         self.directory = directory
         self.manifest = manifest
+        self.relations: Relations = manifest.schema
         self.shift = manifest.chunk_rows.bit_length() - 1
         self._batch = cache(self._map_chunk)
-        self._checked: set[tuple[RelationName, str, int]] = set()
+        self._checked: set[tuple[str, str, int]] = set()
+        self._first = cache(self._first_members)
         self.pieces = cache(self._pieces)
         """The values of a column, one array for each file: pieces(relation, column)."""
 
@@ -42,27 +44,27 @@ class Dataset:
             check_file(directory, chunk)
         return cls(directory, manifest)
 
-    def rows(self, name: RelationName) -> int:
+    def rows(self, name: str) -> int:
         return self.manifest.relations[name].rows
 
-    def positions(self, name: RelationName) -> int:
+    def positions(self, name: str) -> int:
         """Return the number after the largest position of a row."""
         return self.rows(name)
 
-    def first_derived(self, name: RelationName) -> int:
+    def first_derived(self, name: str) -> int:
         """Return the first position after the files, which derived rows may have."""
         return len(self.manifest.relations[name].chunks) << self.shift
 
-    def numbers(self, name: RelationName, positions: np.ndarray) -> np.ndarray:
+    def numbers(self, name: str, positions: np.ndarray) -> np.ndarray:
         """Return the numbers in the table of a relation of the rows at some positions."""
         rows, first = self.rows(name), self.first_derived(name)
         return np.where(positions < first, positions, positions - first + rows)
 
-    def dictionary(self, name: RelationName, column: str) -> pa.StringArray:
+    def dictionary(self, name: str, column: str) -> pa.StringArray:
         """Return the sorted values of a dictionary column."""
         return self._batch(name, 0).column(column).dictionary
 
-    def values(self, name: RelationName, column: str, rows: Rows) -> Values:
+    def values(self, name: str, column: str, rows: Rows) -> Values:
         """Return the values of some rows, of which there is at least one: a view if they are consecutive in a file."""
         for file in self.files_of(rows):
             self.check(name, column, file)
@@ -74,27 +76,31 @@ class Dataset:
             return range(rows.start >> self.shift, ((rows.stop - 1) >> self.shift) + 1)
         return np.unique(rows >> self.shift).tolist()
 
-    def table(self, name: RelationName, columns: Sequence[str] | None = None) -> pa.Table:
+    def table(self, name: str, columns: Sequence[str] | None = None) -> pa.Table:
         """Return some columns of a relation, or all, as an Arrow table over the mapped files."""
-        columns = [column.name for column in relation(name).columns] if columns is None else columns
+        columns = [column.name for column in self.relations[name].columns] if columns is None else columns
         for file in range(len(self.manifest.relations[name].chunks)):
             for column in columns:
                 self.check(name, column, file)
         return pa.Table.from_batches(self._batches(name)).select(columns)
 
-    def check(self, name: RelationName, column: str, file: int) -> None:
+    def check(self, name: str, column: str, file: int) -> None:
         """Check the values of a column in one file against the manifest, unless that was done before."""
         if (name, column, file) not in self._checked:
-            self._check_values(name, relation(name).column(column), file)
+            self._check_values(name, self.relations[name].column(column), file)
             self._checked.add((name, column, file))
 
-    def first_lines(self, start: int, stop: int) -> np.ndarray:
-        """Return the position of the first line of orders start..stop-1; that of order `rows("orders")` is the end."""
-        return cut(self._first, self.shift, start, stop)
+    def first_members(self, name: str, start: int, stop: int) -> np.ndarray:
+        """Return the position of the first row of a relation that belongs to each of the rows start..stop-1 of another.
 
-    def lines_of(self, orders: np.ndarray) -> np.ndarray:
-        """Return the positions of the lines of some orders, order by order."""
-        return concatenated_ranges(*(values_at(self._first, self.shift, each) for each in (orders, orders + 1)))
+        The row after the last has the number of rows of the relation.
+        """
+        return cut(self._first(name), self.shift, start, stop)
+
+    def members_of(self, name: str, rows: np.ndarray) -> np.ndarray:
+        """Return the positions of the rows of a relation that belong to some rows of another, row by row."""
+        first = self._first(name)
+        return concatenated_ranges(*(values_at(first, self.shift, each) for each in (rows, rows + 1)))
 
     def verify(self, report: Callable[[int, int], None]) -> None:
         """Read every byte again and compare digests; report bytes done."""
@@ -105,21 +111,21 @@ class Dataset:
                 os.utime(self.directory / chunk.file, ns=(chunk.mtime_ns, chunk.mtime_ns))
             report(done := done + chunk.bytes, total)
 
-    def _map_chunk(self, name: RelationName, number: int) -> pa.RecordBatch:
+    def _map_chunk(self, name: str, number: int) -> pa.RecordBatch:
         chunk = self.manifest.relations[name].chunks[number]
-        return map_batch(self.directory, chunk, relation(name).arrow_schema)
+        return map_batch(self.directory, chunk, self.relations[name].arrow_schema)
 
-    def _batches(self, name: RelationName) -> list[pa.RecordBatch]:
+    def _batches(self, name: str) -> list[pa.RecordBatch]:
         return [self._batch(name, number) for number in range(len(self.manifest.relations[name].chunks))]
 
-    def _pieces(self, name: RelationName, column: str) -> list[Values]:
-        kind = relation(name).column(column).kind
+    def _pieces(self, name: str, column: str) -> list[Values]:
+        kind = self.relations[name].column(column).kind
         columns = [batch.column(column) for batch in self._batches(name)]
         if kind == "text":
             return columns
         return [(piece.indices if kind == "code" else piece).to_numpy() for piece in columns]
 
-    def _check_values(self, name: RelationName, column: Column, file: int) -> None:
+    def _check_values(self, name: str, column: Column, file: int) -> None:
         stored, files = self._batch(name, file).column(column.name), self.manifest.relations[name]
         path = self.directory / files.chunks[file].file
         if column.kind == "text":
@@ -133,23 +139,26 @@ class Dataset:
                 raise _damaged(path, actual)
             stored, low, high = stored.indices, 0, size - 1
         values = stored.to_numpy()  # Arrow's min_max would start threads, which need 4.5 MB in each measured process
+        if column.nullable:
+            values = values[values != NULL]
+        if not len(values):
+            return
         smallest, largest = values.min().item(), values.max().item()
         if not (low <= smallest <= largest <= high):
             wrong = smallest if smallest < low else largest
             raise _damaged(path, f"{column.name} has the value {wrong}, outside its bounds {low} to {high}")
 
-    @cached_property
-    def _first(self) -> list[np.ndarray]:
-        """The positions of the first lines of all orders; they are checked to be in order and within lineitem."""
-        chunks = self.manifest.order_lines
-        pieces = [map_batch(self.directory, chunk, ORDER_LINES_SCHEMA).column("first").to_numpy() for chunk in chunks]
+    def _first_members(self, name: str) -> list[np.ndarray]:
+        """Map the positions of the first members of all rows; check that they are in order and within the relation."""
+        chunks = self.manifest.members[name]
+        pieces = [map_batch(self.directory, chunk, FIRST_SCHEMA).column("first").to_numpy() for chunk in chunks]
         last = 0
         for chunk, first in zip(chunks, pieces, strict=True):
             if first[0] < last or (first[1:] < first[:-1]).any():
                 raise _damaged(self.directory / chunk.file, "its positions are not in order")
             last = first[-1]
-        if (pieces[0][0], last) != (0, self.rows("lineitem")):
-            actual = f"its positions go from {pieces[0][0]} to {last}, not from 0 to {self.rows('lineitem')}"
+        if (pieces[0][0], last) != (0, self.rows(name)):
+            actual = f"its positions go from {pieces[0][0]} to {last}, not from 0 to {self.rows(name)}"
             raise _damaged(self.directory / chunks[-1].file, actual)
         return pieces
 
@@ -171,9 +180,9 @@ def map_batch(directory: Path, chunk: Chunk, schema: pa.Schema) -> pa.RecordBatc
         raise _damaged(path, f"its batches have {rows} rows, not {[chunk.rows]}")
     if not batches[0].schema.equals(schema):
         raise _damaged(path, f"its columns are {batches[0].schema.to_string(show_schema_metadata=False)}")
-    for name, column in zip(schema.names, batches[0].columns, strict=True):
-        if column.null_count:
-            raise _damaged(path, f"{column.null_count} values of {name} are missing")
+    for field, column in zip(schema, batches[0].columns, strict=True):
+        if column.null_count and not field.nullable:
+            raise _damaged(path, f"{column.null_count} values of {field.name} are missing")
     return batches[0]
 
 

@@ -14,25 +14,24 @@ import numpy as np
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.positions import Rows, Values, array_of, cut, joined, values_at
-from deltamark.datagen.schema import RelationName, relation
+from deltamark.datagen.schema import TIMES_PER_ROUND
 from deltamark.datagen.workloads.workload import ChangedRows, Workload
 from deltamark.errors import DeltamarkError
-
-TIMES_PER_ROUND = 8
-"""Each relation has its own time within a round: its rank."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delta:
     """The changes of one relation in one physical batch. time: non-decreasing; rows: positions in the relation."""
 
-    relation: RelationName
+    relation: str
     time: np.ndarray
     diff: np.ndarray
     rows: Rows
     columns: dict[str, Values]
     addresses: dict[str, int] = field(default_factory=dict)
     """The addresses of numeric columns that lie in one file: computing them is faster than reading them from views."""
+    nullable: tuple[str, ...] = ()
+    """The columns of texts that may be NULL."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +54,7 @@ class Feed:
     def __init__(  # noqa: PLR0913 (independent settings)
         self,
         workload: Workload,
-        columns: Mapping[RelationName, Sequence[str]],
+        columns: Mapping[str, Sequence[str]],
         *,
         logical: int = 1,
         worker: int = 0,
@@ -110,15 +109,17 @@ class Feed:
 class _Reader:
     """Reads the columns of one relation."""
 
-    def __init__(self, dataset: Dataset, name: RelationName, columns: Sequence[str], logical: int) -> None:
+    def __init__(self, dataset: Dataset, name: str, columns: Sequence[str], logical: int) -> None:
         self.name = name
-        self._rank = relation(name).rank
+        self._rank = dataset.relations[name].rank
         self._logical = logical
         self._shift = dataset.shift
         self._dataset = dataset
         self._unchecked = set(range(len(dataset.manifest.relations[name].chunks)))
         """Files from which no row was read yet."""
         self._columns = [(column, dataset.pieces(name, column)) for column in columns]
+        of = map(dataset.relations[name].column, columns)
+        self._nullable = tuple(column.name for column in of if column.kind == "text" and column.nullable)
         self._addresses = [
             (column, [piece.ctypes.data for piece in stored], stored[0].itemsize)
             for column, stored in self._columns
@@ -134,12 +135,11 @@ class _Reader:
             piece = pieces[0]
             if not isinstance(rows := piece.rows, range):
                 columns = {name: values_at(stored, self._shift, rows) for name, stored in self._columns}
-                return Delta(self.name, self._time(piece), self._diff(piece), rows, columns)
+                return Delta(self.name, self._time(piece), self._diff(piece), rows, columns, {}, self._nullable)
             start, stop = rows.start, rows.stop
             columns = {name: cut(stored, self._shift, start, stop) for name, stored in self._columns}
-            return Delta(
-                self.name, self._time(piece), self._diff(piece), rows, columns, self._addresses_of(start, stop)
-            )
+            addresses = self._addresses_of(start, stop)
+            return Delta(self.name, self._time(piece), self._diff(piece), rows, columns, addresses, self._nullable)
         return self._merged(pieces)
 
     def _check(self, pieces: list[ChangedRows]) -> None:
@@ -170,6 +170,7 @@ class _Reader:
             _constant(np.concatenate([self._diff(piece) for piece in pieces])[order]),
             np.concatenate([array_of(piece.rows) for piece in pieces])[order],
             columns,
+            nullable=self._nullable,
         )
 
     def _time(self, piece: ChangedRows) -> np.ndarray:

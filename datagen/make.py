@@ -18,18 +18,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Literal
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.generate import generate, generator_version, part_count
-from deltamark.datagen.manifest import Manifest
-from deltamark.datagen.order_lines import write_order_lines
+from deltamark.datagen.manifest import Chunk, Manifest, folder_of
+from deltamark.datagen.members import write_chunks, write_members
 from deltamark.datagen.prebatch import prebatch
-from deltamark.datagen.schema import CHUNK_ROWS, SCHEMA_VERSION
+from deltamark.datagen.schema import CHANGES_SCHEMA, CHUNK_ROWS, SCHEMA_VERSION
 from deltamark.datagen.scratch import sweep
 from deltamark.datagen.skew.rewriting import rewrite
+from deltamark.datagen.source import Parts, Source
 from deltamark.datagen.spark.session import session
+from deltamark.datagen.tpch import TPCH
 from deltamark.datagen.workloads.zipf import exponents, skewed_directory
 from deltamark.errors import DeltamarkError
 
@@ -41,9 +46,10 @@ Report = Callable[[Phase, int, int], None]
 
 @dataclass(frozen=True)
 class Wanted:
-    """A request for the data of a scale factor below the directory `data`.
+    """A request for the data of a source below the directory `data`.
 
-    master: the Spark master that makes it; workloads: those whose own data is made, too.
+    sf: the scale factor, which is 1 for a source without any; master: the Spark master that makes the data; workloads:
+    those whose own data is made, too.
     """
 
     data: Path
@@ -51,11 +57,18 @@ class Wanted:
     master: str = "local[*]"
     chunk_rows: int = CHUNK_ROWS
     workloads: tuple[str, ...] = ()
+    source: Source = TPCH
 
     @property
     def directory(self) -> Path:
         """The directory of the data. Its name is the key: equal names mean equal bytes."""
-        return self.data / f"tpch-sf{self.sf}-{generator_version().replace(' ', '-')}-v{SCHEMA_VERSION}"
+        scale = f"-sf{self.sf}" if self.source.scaled else ""
+        version = self.source.version().replace(" ", "-")
+        return self.data / f"{self.source.name}{scale}-{version}-v{SCHEMA_VERSION}"
+
+    @property
+    def scale(self) -> str:
+        return str(self.source.scale(self.sf))
 
 
 def make_data(request: Wanted, report: Report) -> tuple[Dataset, bool]:
@@ -87,17 +100,41 @@ def _ensure(directory: Path, make: Callable[[Path], Path], report: Report) -> bo
 
 
 def _make(request: Wanted, report: Report, making: Path) -> Path:
+    source = request.source
+    making.mkdir(parents=True, exist_ok=True)
     report("starting Spark", 0, 0)
     with session(request.master) as spark:
-        parts = part_count(request.sf, spark.sparkContext.defaultParallelism)
-        parquet = making / f"parquet-{parts}"
-        parquet.mkdir(parents=True, exist_ok=True)
-        generate(spark, request.sf, parquet, parts, partial(report, "generating parts"))
+        parts = source.parts(lambda: spark, request.sf, making, partial(report, "generating parts"))
         arrow = _own(making)
-        relations = prebatch(spark, parquet, arrow, request.chunk_rows, partial(report, "pre-batching rows"))
-        lines = write_order_lines(arrow, relations, request.chunk_rows)
-    Manifest(SCHEMA_VERSION, str(request.sf), generator_version(), request.chunk_rows, relations, lines).write(arrow)
+        relations = prebatch(spark, parts, arrow, request.chunk_rows, partial(report, "pre-batching rows"))
+        members = write_members(arrow, parts.relations, relations, request.chunk_rows)
+        changes = _write_changes(arrow, parts, request.chunk_rows)
+    Manifest(
+        SCHEMA_VERSION,
+        request.scale,
+        source.version(),
+        request.chunk_rows,
+        parts.relations,
+        relations,
+        members,
+        changes,
+    ).write(arrow)
     return arrow
+
+
+def _write_changes(into: Path, parts: Parts, chunk_rows: int) -> dict[str, tuple[Chunk, ...]]:
+    written = {}
+    for name, path in parts.changes.items():
+        folder = folder_of("changes", name)
+        (into / folder).mkdir(parents=True)
+        batches = pq.ParquetFile(path).iter_batches(chunk_rows, columns=CHANGES_SCHEMA.names)
+        empty = CHANGES_SCHEMA.empty_table().to_batches() or [pa.RecordBatch.from_pylist([], CHANGES_SCHEMA)]
+        written[name] = write_chunks(into, folder, chain(empty, (_as_changes(each) for each in batches)), chunk_rows)
+    return written
+
+
+def _as_changes(batch: pa.RecordBatch) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(batch.columns, schema=CHANGES_SCHEMA)
 
 
 def _make_skewed(request: Wanted, report: Report, plain: Dataset, exponent: Decimal, making: Path) -> Path:

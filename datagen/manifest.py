@@ -1,4 +1,4 @@
-"""The manifest of a data directory: its files, their sizes and digests, and the bounds of every column.
+"""The manifest of a data directory: its relations, its files, their sizes and digests, and the bounds of every column.
 
 The manifest is written last, so a directory with a manifest is complete. It is sealed, so an edited one is refused.
 """
@@ -6,12 +6,23 @@ The manifest is written last, so a directory with a manifest is complete. It is 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from decimal import Decimal
+from itertools import chain
 from pathlib import Path
+from typing import Literal
 
-from deltamark.datagen.schema import RELATION_NAMES, RELATIONS, SCHEMA_VERSION, Column, RelationName, scale_factor
+from deltamark.datagen.schema import (
+    COLUMN_KINDS,
+    MAX_DIGITS,
+    ROLES,
+    SCHEMA_VERSION,
+    Column,
+    Relation,
+    Relations,
+    scale_factor,
+)
 from deltamark.datagen.sealed import (
     DIGEST,
     UnsealedError,
@@ -27,7 +38,8 @@ from deltamark.datagen.sealed import (
 from deltamark.errors import DeltamarkError
 
 FILE = "manifest.json"
-ORDER_LINES = "order_lines"
+MEMBERS, CHANGES = "first-members", "row-changes"
+"""Folders beside those of the relations, whose names contain no hyphen."""
 
 MAX_INT64 = (1 << 63) - 1
 MAX_CHUNK_ROWS = 1 << 30
@@ -52,6 +64,7 @@ class RelationFiles:
     """The files of a relation in order, the bounds of each column, and the sizes of the dictionaries."""
 
     chunks: tuple[Chunk, ...]
+    """At least one, which may have no rows."""
     bounds: dict[str, Bounds]
     dictionaries: dict[str, int]
 
@@ -62,13 +75,19 @@ class RelationFiles:
 
 @dataclass(frozen=True)
 class Manifest:
+    """sf: the scale factor, or empty. generator: what made the rows."""
+
     schema_version: int
     sf: str
     generator: str
     chunk_rows: int
-    relations: dict[RelationName, RelationFiles]
-    order_lines: tuple[Chunk, ...]
-    """Files of one column: the position in lineitem of each order's first line, and last the number of lines."""
+    schema: Relations
+    relations: dict[str, RelationFiles]
+    members: dict[str, tuple[Chunk, ...]]
+    """By relation with members elsewhere: files with the position of the first member of each row of the other
+    relation, and last the number of members."""
+    changes: dict[str, tuple[Chunk, ...]]
+    """By relation: files with the changes of its rows by rounds; empty if no changes were given."""
 
     @property
     def scale_factor(self) -> Decimal:
@@ -76,10 +95,28 @@ class Manifest:
 
     @property
     def files(self) -> list[Chunk]:
-        return [chunk for files in self.relations.values() for chunk in files.chunks] + list(self.order_lines)
+        chunks = (*(each.chunks for each in self.relations.values()), *self.members.values(), *self.changes.values())
+        return list(chain.from_iterable(chunks))
 
     def write(self, directory: Path) -> None:
-        write_sealed(directory / FILE, asdict(self))
+        listed = {field.name: getattr(self, field.name) for field in fields(self)}
+        chunks = {key: {name: _dicts(each) for name, each in listed[key].items()} for key in ("members", "changes")}
+        write_sealed(
+            directory / FILE,
+            {
+                **listed, **chunks, "schema": _dicts(self.schema.values()),
+                "relations": {name: asdict(files) for name, files in self.relations.items()},
+            },
+        )  # fmt: skip
+
+
+def _dicts(items: Iterable[Chunk] | Iterable[Relation]) -> list[dict[str, object]]:
+    return [asdict(each) for each in items]
+
+
+def folder_of(kind: Literal["members", "changes"], name: str) -> str:
+    """Return the folder of the files with the first members, or with the changes, of a relation."""
+    return f"{MEMBERS if kind == 'members' else CHANGES}/{name}"
 
 
 def read_manifest(directory: Path) -> Manifest:
@@ -107,14 +144,75 @@ def _parsed(raw: Mapping[str, object]) -> Manifest:
     chunk_rows = whole(raw["chunk_rows"], 1, MAX_CHUNK_ROWS, "chunk_rows")
     if chunk_rows & (chunk_rows - 1):
         raise ValueError(f"chunk_rows is {chunk_rows}, not a power of two")
-    stored = keyed(raw["relations"], RELATION_NAMES, "relations")
-    relations = {name: _relation(stored[name], name, chunk_rows) for name in RELATION_NAMES}
-    order_lines = chunks_of(raw["order_lines"], ORDER_LINES, chunk_rows)
-    exactly(sum(chunk.rows for chunk in order_lines), relations["orders"].rows + 1, "the number of order_lines")
-    return Manifest(SCHEMA_VERSION, sf, generator, chunk_rows, relations, order_lines)
+    schema = _schema(raw["schema"])
+    stored = keyed(raw["relations"], list(schema), "relations")
+    relations = {name: _relation(stored[name], schema[name], chunk_rows) for name in schema}
+    owners = {name: each.member_of for name, each in schema.items() if each.member_of}
+    first = keyed(raw["members"], list(owners), "members")
+    members = {name: chunks_of(first[name], folder_of("members", name), chunk_rows) for name in owners}
+    for name, owner in owners.items():
+        rows = sum(chunk.rows for chunk in members[name])
+        exactly(rows, relations[owner].rows + 1, f"the number of first members in members.{name}")
+    given = raw["changes"]
+    named = keyed(given, list(schema) if given else [], "changes")
+    changes = {name: chunks_of(each, folder_of("changes", name), chunk_rows) for name, each in named.items()}
+    return Manifest(SCHEMA_VERSION, sf, generator, chunk_rows, schema, relations, members, changes)
+
+
+def _schema(raw: object) -> Relations:
+    found = [_described(each, f"schema[{number}]") for number, each in enumerate(listed(raw, "schema"))]
+    return Relations(found)
+
+
+def _described(raw: object, at: str) -> Relation:
+    """Read the description of a relation as `asdict` writes it."""
+    entry = keyed(raw, [field.name for field in fields(Relation)], at)
+    name, prefix, owner = (text(entry[key], f"{at}.{key}") for key in ("name", "prefix", "member_of"))
+    columns = tuple(
+        _column(each, f"{at}.columns[{number}]")
+        for number, each in enumerate(listed(entry["columns"], f"{at}.columns"))
+    )
+    key, changing, roles = (_texts(entry[each], f"{at}.{each}") for each in ("key", "changing", "roles"))
+    references = tuple(_pair(_texts(each, f"{at}.references"), at) for each in _items(entry["references"], at))
+    flag, rank = _flag(entry["in_turn"], f"{at}.in_turn"), whole(entry["rank"], 0, MAX_CODES, f"{at}.rank")
+    known = tuple(role for role in ROLES if role in roles)
+    exactly(sorted(known), sorted(roles), f"{at}.roles")
+    return Relation(name, columns, key, prefix, references, owner, known, changing, flag, rank)
+
+
+def _column(raw: object, at: str) -> Column:
+    entry = keyed(raw, [field.name for field in fields(Column)], at)
+    kind = next((each for each in COLUMN_KINDS if each == entry["kind"]), None)
+    if kind is None:
+        raise ValueError(f"{at}.kind is none of {', '.join(COLUMN_KINDS)}")
+    digits, scale = (whole(entry[key], 0, MAX_DIGITS, f"{at}.{key}") for key in ("digits", "scale"))
+    return Column(text(entry["name"], f"{at}.name"), kind, digits, scale, _flag(entry["nullable"], f"{at}.nullable"))
+
+
+def _items(raw: object, at: str) -> list[object]:
+    if not isinstance(raw, list):
+        raise ValueError(f"{at} has no list where one is needed")  # noqa: TRY004
+    return raw
+
+
+def _texts(raw: object, at: str) -> tuple[str, ...]:
+    return tuple(text(each, at) for each in _items(raw, at))
+
+
+def _pair(words: tuple[str, ...], at: str) -> tuple[str, str]:
+    exactly(len(words), 2, f"the length of a reference of {at}")
+    return words[0], words[1]
+
+
+def _flag(raw: object, at: str) -> bool:
+    if not isinstance(raw, bool):
+        raise ValueError(f"{at} is neither true nor false")  # noqa: TRY004
+    return raw
 
 
 def _scale_factor(raw: str) -> str:
+    if not raw:
+        return raw
     try:
         exactly(raw, str(scale_factor(raw)), "sf")
     except DeltamarkError as error:
@@ -122,8 +220,9 @@ def _scale_factor(raw: str) -> str:
     return raw
 
 
-def _relation(raw: object, name: RelationName, chunk_rows: int) -> RelationFiles:
-    at, columns, codes = f"relations.{name}", RELATIONS[name].columns, RELATIONS[name].codes
+def _relation(raw: object, relation: Relation, chunk_rows: int) -> RelationFiles:
+    name, columns, codes = relation.name, relation.columns, relation.codes
+    at = f"relations.{name}"
     stored = keyed(raw, [field.name for field in fields(RelationFiles)], at)
     bounds = keyed(stored["bounds"], [column.name for column in columns], f"{at}.bounds")
     sizes = keyed(stored["dictionaries"], codes, f"{at}.dictionaries")
@@ -151,7 +250,8 @@ def chunks_of(raw: object, folder: str, chunk_rows: int | None = None, at: str =
     chunks = tuple(_chunk(item, folder, number, f"{at}[{number}]") for number, item in enumerate(listed(raw, at)))
     for number, chunk in enumerate(chunks if chunk_rows else ()):
         is_last = number == len(chunks) - 1
-        whole(chunk.rows, 1 if is_last else chunk_rows, chunk_rows, f"{at}[{number}].rows")  # type: ignore[arg-type]
+        least = (len(chunks) > 1) if is_last else chunk_rows
+        whole(chunk.rows, int(least or 0), chunk_rows or 0, f"{at}[{number}].rows")
     return chunks
 
 

@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from deltamark.datagen.generate import part_files
 from deltamark.datagen.manifest import Bounds, Chunk, RelationFiles
-from deltamark.datagen.schema import RELATIONS, Column, Relation, RelationName
+from deltamark.datagen.schema import NULL, Column, Relation
+from deltamark.datagen.source import Parts
 from deltamark.datagen.spark.session import run_tasks
 from deltamark.errors import DeltamarkError
 
@@ -43,7 +43,7 @@ class ParquetSlice:
 class CodesTask:
     """A Parquet file whose distinct values of dictionary columns are to be collected."""
 
-    relation: RelationName
+    relation: Relation
     path: Path
 
 
@@ -51,7 +51,7 @@ class CodesTask:
 class ChunkTask:
     """A chunk to be written below the directory `into`. codes: the dictionaries of the relation, by column."""
 
-    relation: RelationName
+    relation: Relation
     number: int
     slices: Sequence[ParquetSlice]
     codes: dict[str, list[str]]
@@ -63,30 +63,30 @@ class ChunkTask:
 
     @property
     def file(self) -> str:
-        return f"{self.relation}/{self.number:05}.arrow"
+        return f"{self.relation.name}/{self.number:05}.arrow"
 
 
 @dataclass(frozen=True)
 class WrittenChunk:
     """A chunk of a relation, and the bounds of its columns."""
 
-    relation: RelationName
+    relation: str
     chunk: Chunk
     bounds: dict[str, Bounds]
 
 
 def prebatch(
-    spark: SparkSession, parquet: Path, into: Path, chunk_rows: int, report: Callable[[int, int], None]
-) -> dict[RelationName, RelationFiles]:
+    spark: SparkSession, parts: Parts, into: Path, chunk_rows: int, report: Callable[[int, int], None]
+) -> dict[str, RelationFiles]:
     """Write the chunks of every relation below `into`; report the rows done."""
-    files = {name: part_files(parquet, name) for name in RELATIONS}
-    codes = _dictionaries(spark, files)
+    relations = parts.relations
+    codes = _dictionaries(spark, parts)
     tasks: list[ChunkTask] = []
-    for name, paths in files.items():
+    for name, paths in parts.files.items():
         (into / name).mkdir(parents=True)
         chunks = enumerate(chunk_slices(paths, chunk_rows))
-        tasks += [ChunkTask(name, number, slices, codes[name], into) for number, slices in chunks]
-    tasks.sort(key=lambda task: (-task.rows, task.relation != "lineitem"))  # the long ones first
+        tasks += [ChunkTask(relations[name], number, slices, codes[name], into) for number, slices in chunks]
+    tasks.sort(key=lambda task: -task.rows * len(task.relation.columns))  # the long ones first
     total = sum(task.rows for task in tasks)
 
     def poll() -> None:
@@ -94,10 +94,13 @@ def prebatch(
 
     written = run_tasks(spark, write_chunk, tasks, poll)
     report(total, total)
-    return {name: _gather(name, [each for each in written if each.relation == name], codes[name]) for name in RELATIONS}
+    return {
+        name: _gather(relations[name], [each for each in written if each.relation == name], codes[name])
+        for name in relations
+    }
 
 
-def chunk_slices(paths: list[Path], chunk_rows: int) -> Iterator[list[ParquetSlice]]:
+def chunk_slices(paths: Sequence[Path], chunk_rows: int) -> Iterator[list[ParquetSlice]]:
     """Cut the rows of Parquet files, as one sequence, into chunks by the footers alone."""
     chunk: list[ParquetSlice] = []
     room = chunk_rows
@@ -118,25 +121,28 @@ def chunk_slices(paths: list[Path], chunk_rows: int) -> Iterator[list[ParquetSli
                 chunk, room = [], chunk_rows
     if chunk:
         yield chunk
+    elif room == chunk_rows and not any(pq.read_metadata(path).num_rows for path in paths):
+        yield [ParquetSlice(str(paths[0]), (0, 0), 0, 0)]
 
 
-def _dictionaries(
-    spark: SparkSession, files: dict[RelationName, list[Path]]
-) -> dict[RelationName, dict[str, list[str]]]:
-    tasks = [CodesTask(name, path) for name in RELATIONS if RELATIONS[name].codes for path in files[name]]
-    codes: dict[RelationName, dict[str, set[str]]] = {
-        name: {column: set() for column in RELATIONS[name].codes} for name in RELATIONS
+def _dictionaries(spark: SparkSession, parts: Parts) -> dict[str, dict[str, list[str]]]:
+    relations = parts.relations
+    tasks = [
+        CodesTask(relations[name], path) for name in relations if relations[name].codes for path in parts.files[name]
+    ]
+    codes: dict[str, dict[str, set[str]]] = {
+        name: {column: set() for column in relations[name].codes} for name in relations
     }
     for task, values in zip(tasks, run_tasks(spark, distinct_codes, tasks), strict=True):
         for column, distinct in values.items():
-            codes[task.relation][column].update(distinct)
+            codes[task.relation.name][column].update(distinct)
     # sorted() compares code points, which is the order of UTF-8 bytes
     return {name: {column: sorted(values) for column, values in columns.items()} for name, columns in codes.items()}
 
 
 def distinct_codes(task: CodesTask) -> dict[str, list[str]]:
     """Return the distinct values of each dictionary column of one Parquet file."""
-    relation = RELATIONS[task.relation]
+    relation = task.relation
     names = [relation.prefix + column for column in relation.codes]
     file = pq.ParquetFile(task.path, read_dictionary=names)
     codes: dict[str, set[str]] = {column: set() for column in relation.codes}
@@ -150,13 +156,13 @@ def distinct_codes(task: CodesTask) -> dict[str, list[str]]:
 
 def write_chunk(task: ChunkTask) -> WrittenChunk:
     """Convert one chunk and write its Arrow file."""
-    relation = RELATIONS[task.relation]
+    relation = task.relation
     arrays, bounds = [], {}
     for column in relation.columns:
         arrays.append(_stored(column, _read(relation, column, task.slices), task.codes.get(column.name)))
         bounds[column.name] = bounds_of(column, arrays[-1])
     batch = pa.RecordBatch.from_arrays(arrays, schema=relation.arrow_schema)
-    return WrittenChunk(task.relation, write_arrow(task.into, task.file, batch), bounds)
+    return WrittenChunk(relation.name, write_arrow(task.into, task.file, batch), bounds)
 
 
 def write_arrow(into: Path, name: str, batch: pa.RecordBatch) -> Chunk:
@@ -179,19 +185,20 @@ def _read(relation: Relation, column: Column, slices: Sequence[ParquetSlice]) ->
         file = pq.ParquetFile(part.path, read_dictionary=[name] if column.kind == "code" else None)
         table = file.read_row_groups(range(*part.groups), columns=[name], use_threads=False)
         pieces += table.column(0).slice(part.skip, part.rows).chunks
-    return pa.chunked_array(pieces)
+    return pa.chunked_array(pieces, table.schema.field(0).type)
 
 
 def _stored(column: Column, read: pa.ChunkedArray, values: list[str] | None) -> pa.Array:
-    if read.null_count:
+    if read.null_count and not column.nullable:
         raise DeltamarkError(f"NULL in {column.name}", read.null_count, "the generator is not the pinned one")
     match column.kind:
         case "int":
-            return read.cast(pa.int64()).combine_chunks()
+            return _whole(read.cast(pa.int64()))
         case "decimal":
-            return pa.array(np.concatenate([_cents(piece) for piece in read.chunks]))
+            return pa.array(np.concatenate([np.empty(0, np.int64), *(_words(column, piece) for piece in read.chunks)]))
         case "date":
-            return read.cast(pa.date32()).cast(pa.int32()).combine_chunks()
+            days = read.cast(pa.date32()).cast(pa.int32())
+            return _whole(days.cast(pa.int64())) if column.nullable else days.combine_chunks()
         case "code":
             pool = pa.array(values, pa.string())
             indices = np.concatenate([_recoded(piece, pool) for piece in read.chunks])
@@ -200,12 +207,17 @@ def _stored(column: Column, read: pa.ChunkedArray, values: list[str] | None) -> 
             return read.cast(pa.string()).combine_chunks()
 
 
-def _cents(piece: pa.Array) -> np.ndarray:
-    """Return the low words of 128-bit decimals: with 15 digits, the high words contain only the sign."""
-    if piece.type != pa.decimal128(15, 2):
-        raise DeltamarkError("not decimal(15,2)", piece.type, "the generator is not the pinned one")
+def _whole(read: pa.ChunkedArray) -> pa.Array:
+    return (read.fill_null(NULL) if read.null_count else read).combine_chunks()
+
+
+def _words(column: Column, piece: pa.Array) -> np.ndarray:
+    """Return the low words of 128-bit decimals: with up to 18 digits, the high words contain only the sign."""
+    if piece.type != (expected := pa.decimal128(column.digits, column.scale)):
+        raise DeltamarkError(f"not {expected}", f"{column.name} is {piece.type}", "the generator is not the pinned one")
     words = np.frombuffer(piece.buffers()[1], dtype=np.int64)
-    return words[2 * piece.offset : 2 * (piece.offset + len(piece)) : 2]
+    low = words[2 * piece.offset : 2 * (piece.offset + len(piece)) : 2]
+    return np.where(piece.is_null().to_numpy(zero_copy_only=False), NULL, low) if piece.null_count else low
 
 
 def _recoded(piece: pa.DictionaryArray, pool: pa.Array) -> np.ndarray:
@@ -214,20 +226,22 @@ def _recoded(piece: pa.DictionaryArray, pool: pa.Array) -> np.ndarray:
 
 
 def bounds_of(column: Column, array: pa.Array) -> Bounds:
-    """Return the smallest and the largest value of a column."""
+    """Return the smallest and the largest value of a column; zeros or empty texts if it has none."""
     if column.kind == "code":
         codes = array.indices.to_numpy()
         return array.dictionary[int(codes.min())].as_py(), array.dictionary[int(codes.max())].as_py()
     if column.kind == "text":
         bounds = pc.min_max(array).as_py()
-        return bounds["min"], bounds["max"]
+        return bounds["min"] or "", bounds["max"] or ""
     values = array.to_numpy()
-    return int(values.min()), int(values.max())
+    if column.nullable:
+        values = values[values != NULL]
+    return (int(values.min()), int(values.max())) if len(values) else (0, 0)
 
 
-def _gather(name: RelationName, written: Sequence[WrittenChunk], codes: dict[str, list[str]]) -> RelationFiles:
+def _gather(relation: Relation, written: Sequence[WrittenChunk], codes: dict[str, list[str]]) -> RelationFiles:
     chunks = sorted((each.chunk for each in written), key=lambda chunk: chunk.file)
-    names = [column.name for column in RELATIONS[name].columns]
+    names = [column.name for column in relation.columns]
     bounds = {column: merged([each.bounds[column] for each in written]) for column in names}
     return RelationFiles(tuple(chunks), bounds, {column: len(values) for column, values in codes.items()})
 

@@ -1,12 +1,13 @@
-"""The eight relations: ranks, columns, and how each column is stored.
+"""Relations: their columns, their links, and how each column is stored.
 
-Stored names omit the specification's prefix, which is `Relation.prefix`: `l_orderkey` is `orderkey` of `lineitem`. A
-change of the bytes in the files, or of the manifest, must raise SCHEMA_VERSION.
+A source of data states its relations, and a data directory describes them in its manifest. A change of the bytes in the
+files, or of the manifest, must raise SCHEMA_VERSION.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from typing import Literal, get_args
@@ -15,20 +16,32 @@ import pyarrow as pa
 
 from deltamark.errors import DeltamarkError, shortened, unknown
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 MIN_SF, MAX_SF, SF_PLACES = Decimal("0.001"), 100_000, 6
-"""The specification's largest scale factor; the smallest that gives every relation a row; decimal places."""
+"""The bounds of scale factors (the smallest that gives each relation of TPC-H a row; TPC-H's largest), and their
+decimal places."""
 
 CHUNK_ROWS = 1 << 20
 """Rows of a file. It is a power of two, so a position is turned into a file and a row by a shift and a mask."""
 
-RelationName = Literal["customer", "lineitem", "nation", "orders", "part", "partsupp", "region", "supplier"]
-RELATION_NAMES: tuple[RelationName, ...] = get_args(RelationName)
-"""The relations in the order of their ranks."""
+TIMES_PER_ROUND = 8
+"""The logical times of a round. A relation has its own, which is its rank; from the eighth on they share the last."""
 
 ColumnKind = Literal["int", "decimal", "date", "code", "text"]
-"""int: int64. decimal: int64 hundredths. date: int32 days since 1970. code: int32 into a sorted dictionary.
-text: UTF-8 with 32-bit offsets."""
+"""int: int64. decimal: int64 in units of the last place. date: int32 days since 1970. code: int32 into a sorted
+dictionary. text: UTF-8 with 32-bit offsets."""
+
+COLUMN_KINDS: tuple[ColumnKind, ...] = get_args(ColumnKind)
+
+Role = Literal["events", "fixed", "leaving", "hot"]
+"""The part of a relation's rows in workloads.
+
+events: they come and go, together with their members (`window`, `refresh`, `update`). fixed: they stay from round 0 on
+in `slide`, and only every second round of `churn` changes them. leaving: they leave and come back in `churn`. hot:
+those to which most rows refer leave and come back in `hot`.
+"""
+
+ROLES: tuple[Role, ...] = get_args(Role)
 
 ARROW_TYPES: dict[ColumnKind, pa.DataType] = {
     "int": pa.int64(),
@@ -38,33 +51,58 @@ ARROW_TYPES: dict[ColumnKind, pa.DataType] = {
     "text": pa.string(),
 }
 
+NULL = -(1 << 63)
+"""The stored value of a missing number or date. A nullable date is an int64, and a missing text Arrow's NULL."""
 
-ORDER_LINES_SCHEMA = pa.schema([pa.field("first", pa.int64(), nullable=False)])
-"""The schema of the files with the positions of the orders' first lines."""
+FIRST_SCHEMA = pa.schema([pa.field("first", pa.int64(), nullable=False)])
+"""The schema of the files with the positions of the first members of each row of another relation."""
+
+CHANGES_SCHEMA = pa.schema([pa.field(name, pa.int64(), nullable=False) for name in ("row", "diff", "round")])
+"""The schema of the files with the changes of a relation: the position of a row, 1 or -1, and the round; in order of
+their rounds."""
+
+MAX_DIGITS = 18
+"""The digits of a decimal that 64 bits hold."""
 
 
 @dataclass(frozen=True)
 class Column:
+    """A column. digits, scale: of a decimal, all and after the point."""
+
     name: str
     kind: ColumnKind
+    digits: int = 0
+    scale: int = 0
+    nullable: bool = False
 
     @property
     def field(self) -> pa.Field:
-        scale = {"scale": "2"} if self.kind == "decimal" else {}
-        return pa.field(self.name, ARROW_TYPES[self.kind], nullable=False, metadata={"kind": self.kind, **scale})
+        scale = {"scale": str(self.scale)} if self.kind == "decimal" else {}
+        type_ = pa.int64() if self.nullable and self.kind == "date" else ARROW_TYPES[self.kind]
+        has_nulls = self.nullable and self.kind == "text"
+        return pa.field(self.name, type_, has_nulls, metadata={"kind": self.kind, **scale})
 
 
 @dataclass(frozen=True)
 class Relation:
-    name: RelationName
-    prefix: str
-    key: tuple[str, ...]
-    """The columns of the primary key."""
-    columns: tuple[Column, ...]
+    """A relation.
 
-    @property
-    def rank(self) -> int:
-        return RELATION_NAMES.index(self.name)
+    key: the columns of the primary key. prefix: begins the names of the columns in SQL, as in `l_orderkey`.
+    references: pairs of a column and the relation to whose key it refers. member_of: the relation to whose rows the
+    rows of this one belong, in the same order, and one after another. changing: the columns that get other values in
+    `update` and `churn`, all at once or in turn.
+    """
+
+    name: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...] = ()
+    prefix: str = ""
+    references: tuple[tuple[str, str], ...] = ()
+    member_of: str = ""
+    roles: tuple[Role, ...] = ()
+    changing: tuple[str, ...] = ()
+    in_turn: bool = False
+    rank: int = 0
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
@@ -74,60 +112,58 @@ class Relation:
     def codes(self) -> tuple[str, ...]:
         return tuple(column.name for column in self.columns if column.kind == "code")
 
+    @cached_property
+    def _by_name(self) -> Mapping[str, Column]:
+        return {column.name: column for column in self.columns}
+
     def column(self, name: str) -> Column:
-        for column in self.columns:
-            if column.name == name:
-                return column
-        raise unknown(f"column of {self.name}", name, (column.name for column in self.columns))
+        if name not in self._by_name:
+            raise unknown(f"column of {self.name}", name, self._by_name)
+        return self._by_name[name]
+
+    def reference_to(self, other: str) -> str:
+        """Return the column that refers to another relation, or an empty string."""
+        return next((column for column, to in self.references if to == other), "")
 
 
-def _relation(name: RelationName, prefix: str, key: str, columns: str) -> Relation:
-    pairs = (word.split(":") for word in columns.split())
-    return Relation(name, prefix, tuple(key.split()), tuple(Column(column, kind) for column, kind in pairs))  # type: ignore[arg-type]
+class Relations(Mapping[str, Relation]):
+    """The relations of a benchmark by name, in the order of their ranks."""
 
+    def __init__(self, relations: Iterable[Relation]) -> None:
+        last = TIMES_PER_ROUND - 1
+        self._by_name = {each.name: replace(each, rank=min(at, last)) for at, each in enumerate(relations)}
 
-RELATIONS: dict[RelationName, Relation] = {
-    relation.name: relation
-    for relation in (
-        _relation(
-            "customer", "c_", "custkey",
-            "custkey:int name:text address:text nationkey:int phone:text acctbal:decimal mktsegment:code comment:text",
-        ),
-        _relation(
-            "lineitem", "l_", "orderkey linenumber",
-            "orderkey:int partkey:int suppkey:int linenumber:int quantity:decimal extendedprice:decimal "
-            "discount:decimal tax:decimal returnflag:code linestatus:code shipdate:date commitdate:date "
-            "receiptdate:date shipinstruct:code shipmode:code comment:text",
-        ),
-        _relation("nation", "n_", "nationkey", "nationkey:int name:code regionkey:int comment:text"),
-        _relation(
-            "orders", "o_", "orderkey",
-            "orderkey:int custkey:int orderstatus:code totalprice:decimal orderdate:date orderpriority:code "
-            "clerk:text shippriority:int comment:text",
-        ),
-        _relation(
-            "part", "p_", "partkey",
-            "partkey:int name:text mfgr:code brand:code type:code size:int container:code retailprice:decimal "
-            "comment:text",
-        ),
-        _relation(
-            "partsupp", "ps_", "partkey suppkey",
-            "partkey:int suppkey:int availqty:int supplycost:decimal comment:text",
-        ),
-        _relation("region", "r_", "regionkey", "regionkey:int name:code comment:text"),
-        _relation(
-            "supplier", "s_", "suppkey",
-            "suppkey:int name:text address:text nationkey:int phone:text acctbal:decimal comment:text",
-        ),
-    )
-}  # fmt: skip
+    def __getitem__(self, name: str) -> Relation:
+        if name not in self._by_name:
+            raise unknown("relation", name, self._by_name)
+        return self._by_name[name]
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
 
-def relation(name: str) -> Relation:
-    for known in RELATIONS.values():
-        if known.name == name:
-            return known
-    raise unknown("relation", name, RELATIONS)
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._by_name
+
+    def having(self, role: Role) -> list[Relation]:
+        """Return the relations with a role."""
+        return [each for each in self.values() if role in each.roles]
+
+    @cached_property
+    def events(self) -> Relation | None:
+        return next(iter(self.having("events")), None)
+
+    def members(self, name: str) -> list[str]:
+        """Return the relations whose rows belong to the rows of another one."""
+        return [each.name for each in self.values() if each.member_of == name]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Relations) and list(self.values()) == list(other.values())
+
+    def __hash__(self) -> int:
+        return hash(tuple(self.values()))
 
 
 def scale_factor(text: str) -> Decimal:

@@ -5,15 +5,13 @@ from __future__ import annotations
 import calendar
 import datetime as dt
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from functools import cached_property
 from random import Random
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from deltamark.dataflow.language.collection import Collection
-from deltamark.datagen.schema import RELATIONS
 from deltamark.errors import unknown
 from deltamark.queries.parameter_text import ParameterValue
 
@@ -29,33 +27,30 @@ NAME = re.compile(r"(?<![\w.])\w+(?![\w.(])")
 
 
 class Tables:
-    """The relations of TPC-H as inputs: `tpch.lineitem`."""
+    """The relations of a query as inputs: `tpch.lineitem`.
 
-    if TYPE_CHECKING:
-        customer: Collection
-        lineitem: Collection
-        nation: Collection
-        orders: Collection
-        part: Collection
-        partsupp: Collection
-        region: Collection
-        supplier: Collection
+    prefixes: by relation, what begins the names of its columns in SQL, as in `l_orderkey`.
+    """
 
-    def __init__(self, relations: Mapping[str, Collection]) -> None:
+    def __init__(self, relations: Mapping[str, Collection], prefixes: Mapping[str, str]) -> None:
         self._relations = relations
+        self._prefixes = prefixes
+
+    def __getattr__(self, name: str) -> Collection:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        if name not in self._relations:
+            raise unknown("relation of the query's SQL", name, self._relations)
+        return self._relations[name]
 
     @property
-    def by_name(self) -> Mapping[str, Collection]:
-        return self._relations
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Collection:
-            if name.startswith("_"):
-                raise AttributeError(name)
-            if name not in self._relations:
-                raise unknown("relation of the query's SQL", name, self._relations)
-            return self._relations[name]
+    def as_in_sql(self) -> dict[str, Collection]:
+        """The relations by name, whose columns have the names that SQL gives them."""
+        return {
+            name: each.rename(**{f"{prefix}{column}": column for column in each.schema.names}) if prefix else each
+            for name, each in self._relations.items()
+            for prefix in [self._prefixes.get(name, "")]
+        }
 
 
 @dataclass(frozen=True)
@@ -104,15 +99,14 @@ class Query:
     def default(self) -> str:
         return next(iter(self.variants))
 
-    @cached_property
-    def relations(self) -> tuple[str, ...]:
-        """The relations that the SQL reads."""
-        names = NAME.findall(NO_RELATION.sub("", self.sql).lower())
-        return tuple(sorted(RELATIONS.keys() & set(names)))
+    def reads(self, relations: Iterable[str]) -> tuple[str, ...]:
+        """Return those of some relations that the SQL reads."""
+        names = set(NAME.findall(NO_RELATION.sub("", self.sql).lower()))
+        return tuple(sorted(name for name in relations if name.lower() in names))
 
-    def plan(self, variant: str, relations: Mapping[str, Collection], values: Parameters) -> Collection:
+    def plan(self, variant: str, relations: Tables, values: Parameters) -> Collection:
         """Build the dataflow of a variant."""
-        return self.variants[self.known(variant)](Tables(relations), **values)
+        return self.variants[self.known(variant)](relations, **values)
 
     def known(self, variant: str) -> str:
         """Return the name of a variant; raise an error if the query has no such variant."""
@@ -120,9 +114,13 @@ class Query:
             raise unknown("variant", variant, self.variants)
         return variant
 
-    def oracle(self, values: Parameters) -> str:
+    def text(self, values: Parameters) -> str:
         """Return the SQL with the parameters filled in."""
         return self.sql.strip().format_map({name: literal(value) for name, value in values.items()})
+
+    def oracle(self, values: Parameters) -> str:
+        """Return the SQL of the answer with its rows in order, so that answers can be compared row by row."""
+        return self.text(values)
 
     def values(self, scale_factor: Decimal, chance: Random | None = None) -> Parameters:
         """Return the validation values, or, with `chance`, drawn ones."""

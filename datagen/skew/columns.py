@@ -15,12 +15,11 @@ import numpy as np
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.positions import array_of
-from deltamark.datagen.schema import RelationName
 from deltamark.datagen.skew.law import cumulated, drawn, ranking, uniform, weights
 
 SUPPLIERS_OF_A_PART = 4
 
-SKEWED: Mapping[RelationName, tuple[str, ...]] = {
+SKEWED: Mapping[str, tuple[str, ...]] = {
     "orders": ("custkey", "totalprice"), "lineitem": ("partkey", "suppkey", "extendedprice"),
 }  # fmt: skip
 """The columns that are skewed, by relation."""
@@ -44,13 +43,13 @@ class SkewedColumns:
     def __init__(self, plain: Dataset, exponent: Decimal) -> None:
         self._plain = plain
         self._exponent = exponent
-        self._compute: Mapping[tuple[RelationName, str], Callable[[range], np.ndarray]] = {
+        self._compute: Mapping[tuple[str, str], Callable[[range], np.ndarray]] = {
             ("orders", "custkey"): self.customers, ("orders", "totalprice"): self.total_prices,
             ("lineitem", "partkey"): self.parts, ("lineitem", "suppkey"): self.suppliers,
             ("lineitem", "extendedprice"): self.extended_prices,
         }  # fmt: skip
 
-    def values(self, name: RelationName, column: str, rows: range) -> np.ndarray:
+    def values(self, name: str, column: str, rows: range) -> np.ndarray:
         """Compute the values of a skewed column of some rows."""
         return self._compute[name, column](rows)
 
@@ -59,7 +58,7 @@ class SkewedColumns:
 
     def total_prices(self, orders: range) -> np.ndarray:
         """Sum the prices of the lines of orders after discount and tax, each rounded down as the generator does."""
-        first = self._plain.first_lines(orders.start, orders.stop + 1)
+        first = self._plain.first_members("lineitem", orders.start, orders.stop + 1)
         lines = range(int(first[0]), int(first[-1]))
         discount, tax = (self._stored("lineitem", column, lines) for column in ("discount", "tax"))
         prices = self.extended_prices(lines) * (100 - discount) // 100 * (100 + tax) // 100
@@ -110,10 +109,10 @@ class SkewedColumns:
     def _retail_prices(self) -> np.ndarray:
         return self._whole("part", "retailprice")
 
-    def _whole(self, name: RelationName, column: str) -> np.ndarray:
+    def _whole(self, name: str, column: str) -> np.ndarray:
         return self._stored(name, column, range(self._plain.rows(name)))
 
-    def _stored(self, name: RelationName, column: str, rows: range) -> np.ndarray:
+    def _stored(self, name: str, column: str, rows: range) -> np.ndarray:
         values = self._plain.values(name, column, rows)
         assert isinstance(values, np.ndarray)
         return values

@@ -6,7 +6,7 @@ The other relations are links to the plain data, beside which the skewed data li
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from deltamark.datagen.dataset import Dataset, map_batch
-from deltamark.datagen.manifest import ORDER_LINES, Chunk, Manifest, RelationFiles
+from deltamark.datagen.manifest import MEMBERS, Chunk, RelationFiles
 from deltamark.datagen.prebatch import WrittenChunk, bounds_of, merged, write_arrow
-from deltamark.datagen.schema import RELATION_NAMES, RelationName, relation
 from deltamark.datagen.skew.columns import SKEWED, SkewedColumns
 from deltamark.datagen.spark.session import run_tasks
 
@@ -31,7 +30,7 @@ class RewriteTask:
 
     plain: Path
     exponent: Decimal
-    relation: RelationName
+    relation: str
     number: int
     into: Path
 
@@ -41,7 +40,7 @@ def rewrite(
 ) -> None:
     """Write skewed data below `into`, and last its manifest; report the files done."""
     into.mkdir(parents=True)
-    for name in (*RELATION_NAMES, ORDER_LINES):
+    for name in (*plain.relations, MEMBERS):
         if name in SKEWED:
             (into / name).mkdir()
         else:
@@ -63,15 +62,13 @@ def rewrite(
         for name, files in manifest.relations.items()
     }
     generator = f"{manifest.generator}, keys by Zipf's law with exponent {exponent}"
-    Manifest(
-        manifest.schema_version, manifest.sf, generator, manifest.chunk_rows, relations, manifest.order_lines
-    ).write(into)
+    replace(manifest, generator=generator, relations=relations).write(into)
 
 
 def rewrite_file(task: RewriteTask) -> WrittenChunk:
     """Copy one file with its skewed columns."""
     plain, columns = _opened(task.plain, task.exponent)
-    chunk, schema = _chunk(plain, task), relation(task.relation).arrow_schema
+    chunk, schema = _chunk(plain, task), plain.relations[task.relation].arrow_schema
     batch = map_batch(task.plain, chunk, schema)
     first = task.number << plain.shift
     skewed = {
@@ -79,7 +76,7 @@ def rewrite_file(task: RewriteTask) -> WrittenChunk:
         for column in SKEWED[task.relation]
     }
     arrays = [skewed.get(name, batch.column(name)) for name in schema.names]
-    bounds = {name: bounds_of(relation(task.relation).column(name), array) for name, array in skewed.items()}
+    bounds = {name: bounds_of(plain.relations[task.relation].column(name), array) for name, array in skewed.items()}
     rewritten = pa.RecordBatch.from_arrays(arrays, schema=schema)
     return WrittenChunk(task.relation, write_arrow(task.into, chunk.file, rewritten), bounds)
 

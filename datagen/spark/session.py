@@ -226,6 +226,8 @@ def run_tasks(
     `poll` is called twice a second while they run.
     """
     # an RDD: its first job runs 4 s sooner than one over a frame
+    if not tasks:
+        return []
     job = spark.sparkContext.parallelize(tasks, len(tasks)).map(partial(run_task, function))
     # the job runs in a thread, so that an interrupt ends the wait here and not a call to the JVM
     with ThreadPoolExecutor(1) as pool:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.workloads.churn import Churn
-from deltamark.datagen.workloads.hot import Hot
-from deltamark.datagen.workloads.insert import Insert
-from deltamark.datagen.workloads.late import Late
-from deltamark.datagen.workloads.refresh import Refresh
-from deltamark.datagen.workloads.slide import Slide
-from deltamark.datagen.workloads.update import OrderUpdates
-from deltamark.datagen.workloads.window import Window
-from deltamark.datagen.workloads.workload import Workload
+from deltamark.datagen.workloads.arrivals import Insert, Late, Refresh, Slide, Window
+from deltamark.datagen.workloads.changes import Changes
+from deltamark.datagen.workloads.steps import Churn, Hot, Updates
+from deltamark.datagen.workloads.workload import Workload, refusal
 from deltamark.datagen.workloads.zipf import KIND, Zipf, hundredths
 from deltamark.errors import unknown, whole_number
 
@@ -40,19 +35,24 @@ class WorkloadKind:
 
 
 KINDS = {
-    "window": WorkloadKind("N", Window, "keeps the last N orders"),
+    "window": WorkloadKind("N", Window, "keeps the last N events (in TPC-H: orders)"),
     "refresh": WorkloadKind("K", Refresh, "loads all rows, then runs TPC-H's refresh functions"),
     "slide": WorkloadKind("N", Slide, "keeps the last N rows of every relation"),
     "late": WorkloadKind("H", Late, "inserts rows up to H rounds late"),
-    "update": WorkloadKind("K", OrderUpdates, "loads all rows, then changes orders and lines in K rounds"),
+    "update": WorkloadKind("K", Updates, "loads all rows, then changes events and their members in K rounds"),
     "churn": WorkloadKind("K", Churn, "loads all rows, then changes every relation in K rounds"),
-    "hot": WorkloadKind("N", Hot, "loads all rows, then busy customers and parts leave and come back in N rounds"),
+    "hot": WorkloadKind(
+        "N", Hot, "loads all rows, then busy rows (in TPC-H: customers and parts) leave and come back in N rounds"
+    ),
     KIND: WorkloadKind(
         "Z", Zipf, "inserts rows whose keys follow Zipf's law with exponent Z", noun="number", read=hundredths
     ),
 }
 
-NAMES = ("insert", *(f"{name}:{kind.letter}" for name, kind in KINDS.items()))
+PLAIN: Mapping[str, Callable[[Dataset], Workload]] = {"insert": Insert, "changes": Changes}
+"""The workloads whose names contain no number."""
+
+NAMES = (*PLAIN, *(f"{name}:{kind.letter}" for name, kind in KINDS.items()))
 
 
 def meanings(texts: Iterable[str]) -> str:
@@ -64,13 +64,15 @@ def meanings(texts: Iterable[str]) -> str:
 def workload(dataset: Dataset, text: str) -> Workload:
     """Open a workload by its name."""
     kind, _, size = known_workload(text).partition(":")
-    return KINDS[kind].open(dataset, _number(kind, size)) if size else Insert(dataset)
+    if dataset.manifest.changes and kind != Changes.name:
+        raise refusal(text, f"its rows come and go as the data says, which is the workload {Changes.name}")
+    return KINDS[kind].open(dataset, _number(kind, size)) if size else PLAIN[kind](dataset)
 
 
 def known_workload(text: str) -> str:
     """Return the name of a workload if it is well formed, which needs no data."""
     kind, colon, size = text.partition(":")
-    if kind == "insert" and not colon:
+    if kind in PLAIN and not colon:
         return text
     if kind not in KINDS:
         raise unknown("workload", text, NAMES)

@@ -9,7 +9,7 @@ import numpy as np
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.positions import Rows
-from deltamark.datagen.schema import RelationName
+from deltamark.datagen.schema import Relation
 from deltamark.errors import DeltamarkError
 
 
@@ -33,6 +33,26 @@ class ChangedRows:
         return ChangedRows(self.rows[low:high], self.diff, self.first + low, rounds)
 
 
+SHARE = 1000
+"""A step changes one row in this many of a relation, but at least one."""
+
+
+def rows_in_step(dataset: Dataset, name: str) -> int:
+    return max(dataset.rows(name) // SHARE, 1)
+
+
+def refusal(workload: str, reason: str) -> DeltamarkError:
+    """Return the error for a workload that does not apply to a benchmark."""
+    return DeltamarkError(f"the workload {workload.partition(':')[0]} does not apply", reason, "give another one")
+
+
+def events_of(dataset: Dataset) -> Relation:
+    """Return the relation whose rows come and go."""
+    if (events := dataset.relations.events) is None:
+        raise refusal("of events", "no relation has the role events")
+    return events
+
+
 def in_one_round(rows: Rows, diff: int, round_: int) -> ChangedRows:
     return ChangedRows(rows, diff, round_, np.full(len(rows), round_))
 
@@ -48,14 +68,14 @@ class Workload(ABC):
     """The first rounds, which load rows that later rounds change, and are not timed."""
 
     @abstractmethod
-    def pieces(self, name: RelationName, start: int, stop: int) -> list[ChangedRows]:
+    def pieces(self, name: str, start: int, stop: int) -> list[ChangedRows]:
         """Return the changes of a relation in the rounds start to stop - 1, as pieces that are not empty.
 
         In their order, a row is inserted only while it is not live, and retracted only while it is: keys are unique.
         """
 
     @abstractmethod
-    def most_live(self, name: RelationName) -> int:
+    def most_live(self, name: str) -> int:
         """Return the largest number of live rows of a relation at the end of a round."""
 
     def check_end(self, rounds: int, logical: int) -> int:

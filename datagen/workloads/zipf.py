@@ -8,9 +8,9 @@ from functools import cached_property
 from pathlib import Path
 
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.schema import RelationName
-from deltamark.datagen.workloads.insert import Insert
-from deltamark.datagen.workloads.workload import ChangedRows, Workload
+from deltamark.datagen.tpch import RELATIONS
+from deltamark.datagen.workloads.arrivals import Insert
+from deltamark.datagen.workloads.workload import ChangedRows, Workload, refusal
 from deltamark.errors import DeltamarkError, shortened
 
 KIND = "zipf"
@@ -25,6 +25,8 @@ class Zipf(Workload):
     def __init__(self, plain: Dataset, hundredths: int) -> None:
         self._exponent = exponent_of(hundredths)
         self.name = f"{KIND}:{self._exponent}"
+        if plain.relations != RELATIONS:
+            raise refusal(self.name, "it rewrites the keys of TPC-H")
         self._plain = plain
         self._rows = Insert(plain)
         self.rounds = self._rows.rounds
@@ -37,10 +39,10 @@ class Zipf(Workload):
             raise DeltamarkError(f"no data of the workload {self.name}", directory, remedy)
         return Dataset.open(directory)
 
-    def most_live(self, name: RelationName) -> int:
+    def most_live(self, name: str) -> int:
         return self._rows.most_live(name)
 
-    def pieces(self, name: RelationName, start: int, stop: int) -> list[ChangedRows]:
+    def pieces(self, name: str, start: int, stop: int) -> list[ChangedRows]:
         return self._rows.pieces(name, start, stop)
 
 

@@ -12,13 +12,13 @@ from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import Schema
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.feed import TIMES_PER_ROUND, last_time
+from deltamark.datagen.feed import last_time
+from deltamark.datagen.schema import TIMES_PER_ROUND
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.engines.base import CountReport, StreamEngine
 from deltamark.harness.engines.registry import open_stream
 from deltamark.harness.measure.cell import Cell
-from deltamark.queries.catalogue import query
 
 DIGESTED_ROWS = 1 << 15
 """The number of changes that are digested at once, at least. Not tuned."""
@@ -87,7 +87,7 @@ def open_answer(cell: Cell, dataset: Dataset, work: Workload) -> AnswerStream:
 
 def open_sums(cell: Cell, schema: Schema) -> Dataflow[Batch] | None:
     """Open the dataflow that sums the differences of a variant; None if the variant emits changes of the answer."""
-    sums = query(cell.query).accumulated.get(cell.variant)
+    sums = cell.definition.accumulated.get(cell.variant)
     if sums is None:
         return None
     columns = {field.name: field.type for field in schema.fields}

@@ -10,9 +10,9 @@ import duckdb
 import numpy as np
 
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.generate import find_generator
-from deltamark.datagen.schema import RELATIONS, Column, Relation
+from deltamark.datagen.schema import Column, Relation
 from deltamark.datagen.scratch import scratch
+from deltamark.datagen.tpch import find_generator
 from deltamark.errors import DeltamarkError
 
 SQL_TEXTS = {
@@ -33,7 +33,7 @@ def check_source(dataset: Dataset, report: Callable[[str, int, int], None]) -> N
         subprocess.run(command, check=True)
         total = sum(files.rows for files in dataset.manifest.relations.values())
         done = 0
-        for relation in RELATIONS.values():
+        for relation in dataset.relations.values():
             _compare(dataset, relation, directory / f"{relation.name}.parquet")
             report("comparing rows", done := done + dataset.rows(relation.name), total)
 

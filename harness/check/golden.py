@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from deltamark.errors import DeltamarkError, naming
+from deltamark.harness.benchmarks.benchmark import benchmark
 from deltamark.harness.measure.cell import Cell
-from deltamark.queries.catalogue import QUERIES
 
 SF = "0.01"
 FILE = Path(__file__).resolve().parent.parent.parent / "results" / "golden" / f"sf{SF}.csv"
@@ -20,8 +20,10 @@ WORKLOADS = {
 """The workloads with their sizes of logical batches."""
 
 
-def golden_cells(queries: Iterable[str] = QUERIES) -> list[Cell]:
-    return [Cell(name, SF, work, logical) for name in queries for work in WORKLOADS for logical in WORKLOADS[work]]
+def golden_cells(queries: Iterable[str] = ()) -> list[Cell]:
+    """Return the cells of some queries, or of all."""
+    names = list(queries) or benchmark().queries
+    return [Cell(name, SF, work, logical) for name in names for work in WORKLOADS for logical in WORKLOADS[work]]
 
 
 def read_golden() -> dict[Cell, str]:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from deltamark.datagen.feed import Feed, last_time
-from deltamark.datagen.schema import relation
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.harness.measure.cell import Cell
-from deltamark.queries.catalogue import query
 
 READ_ROUNDS = 100_000
 """The rounds whose times are read at once. Not tuned."""
@@ -18,8 +16,7 @@ class InputTimes:
     """Reads the times of the rows of a query beside its changes."""
 
     def __init__(self, cell: Cell, work: Workload) -> None:
-        columns = {relation(name).name: () for name in query(cell.query).relations}
-        self._feed = Feed(work, columns, logical=cell.logical)
+        self._feed = Feed(work, dict.fromkeys(cell.reads, ()), logical=cell.logical)
         self._physical = max(READ_ROUNDS // cell.logical, 1)
         self._read: list[np.ndarray] = []
         """The times of rows that may be later than those of the previous changes."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from decimal import Decimal
 from itertools import groupby
 from operator import itemgetter
 from time import perf_counter
@@ -16,9 +17,9 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
-from deltamark.datagen.feed import TIMES_PER_ROUND, last_time
+from deltamark.datagen.feed import last_time
 from deltamark.datagen.positions import array_of, index_of
-from deltamark.datagen.schema import Relation, RelationName, relation
+from deltamark.datagen.schema import NULL, TIMES_PER_ROUND, Column, Relation
 from deltamark.datagen.workloads.workload import ChangedRows, Workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.engines.base import Inputs, Row
@@ -37,15 +38,6 @@ TIMED_RUNS = 3
 FAULTY_OPTIMIZER = "projection_pullup"
 """An optimizer of DuckDB 2.0.0 with which a query may end in an internal error about a cache of dictionaries (q09 on
 `hot:100` at scale factor 1)."""
-
-SQL_VALUES = {
-    "int": "{0}",
-    "decimal": "({0} / 100)::DECIMAL(15, 2)",
-    "date": "DATE '1970-01-01' + {0}",
-    "code": "{0}::VARCHAR",
-    "text": "{0}",
-}
-"""The SQL that converts a stored column to the type of the TPC-H specification, for each kind of column."""
 
 Answers = Mapping[int, list[Row]]
 """The oracle's answers, by the logical times of a cell."""
@@ -91,8 +83,24 @@ def oracle_answers(cell: Cell, work: Workload, wanted: Iterable[Moment]) -> Orac
 
 
 def sql_values(table: Relation, columns: Sequence[str]) -> str:
-    """Return the SELECT list that converts stored columns to those of the TPC-H specification."""
-    return ", ".join(f"{SQL_VALUES[table.column(name).kind].format(name)} AS {table.prefix}{name}" for name in columns)
+    """Return the SELECT list that converts stored columns to those of SQL."""
+    return ", ".join(f'{_sql_value(table.column(name))} AS "{table.prefix}{name}"' for name in columns)
+
+
+def _sql_value(column: Column) -> str:
+    """Return the SQL that converts a stored column to its type in SQL."""
+    stored = f'"{column.name}"'
+    if column.kind in ("code", "text"):
+        return f"{stored}::VARCHAR"
+    if column.nullable:
+        stored = f"nullif({stored}, {NULL})"
+    match column.kind:
+        case "decimal":
+            unit = Decimal(1).scaleb(-column.scale)
+            return f"({stored}::DECIMAL(18, 0) * {unit:f})::DECIMAL({column.digits}, {column.scale})"
+        case "date":
+            return f"DATE '1970-01-01' + {stored}::INTEGER"
+    return stored
 
 
 class Oracle:
@@ -104,12 +112,12 @@ class Oracle:
         self._connection.execute(f"CREATE SCHEMA {ALL_ROWS}; CREATE SCHEMA {NUMBERS}")
         self._disable(FAULTY_OPTIMIZER)
         for name, columns in inputs.items():
-            self._load(relation(name), columns)
+            self._load(self._dataset.relations[name], columns)
         self.restart(logical)
 
     def restart(self, logical: int) -> None:
         """Return to the state before the first row. logical: the number of rounds that share a time from now on."""
-        self._live = [LiveRows(self._work, relation(name).name, logical) for name in self._inputs]
+        self._live = [LiveRows(self._work, name, logical) for name in self._inputs]
         for each in self._live:
             self._show(each)
 
@@ -154,9 +162,7 @@ class Oracle:
             where = ""
         else:
             where = f" WHERE rowid >= {span.start} AND rowid < {span.stop}"
-        self._connection.execute(
-            f"CREATE OR REPLACE VIEW {live.name} AS SELECT * FROM {ALL_ROWS}.{live.name}{where}"  # noqa: S608
-        )
+        self._connection.execute(f"CREATE OR REPLACE VIEW {live.name} AS SELECT * FROM {ALL_ROWS}.{live.name}{where}")  # noqa: S608
 
     def _number(self, live: LiveRows) -> None:
         """Store the numbers of the live rows."""
@@ -169,8 +175,8 @@ class Oracle:
 class LiveRows:
     """The live rows of a relation, as a mask over all positions."""
 
-    def __init__(self, work: Workload, name: RelationName, logical: int) -> None:
-        self.name: RelationName = name
+    def __init__(self, work: Workload, name: str, logical: int) -> None:
+        self.name = name
         self.mask = np.zeros(work.dataset.positions(name), dtype=bool)
         self._work, self._logical = work, logical
         self._round = 0
@@ -185,7 +191,7 @@ class LiveRows:
     def move(self, time: int) -> bool:
         """Advance to the end of a time; return whether rows came or went."""
         batch, rank = divmod(time, TIMES_PER_ROUND)
-        has_come = relation(self.name).rank <= rank
+        has_come = self._work.dataset.relations[self.name].rank <= rank
         stop = min((batch + has_come) * self._logical, self._work.rounds)
         pieces = self._work.pieces(self.name, self._round, stop) if self._round < stop else []
         for piece in pieces:

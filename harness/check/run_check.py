@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from deltamark.dataflow.batch import Batch, concatenated
-from deltamark.datagen.feed import TIMES_PER_ROUND, last_time
+from deltamark.datagen.feed import last_time
+from deltamark.datagen.schema import TIMES_PER_ROUND
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.check.change_csv import ChangeCsv, Digester
@@ -22,7 +23,6 @@ from deltamark.harness.engines.base import AnswerEngine, Engine, Row
 from deltamark.harness.engines.plans import plan_of
 from deltamark.harness.engines.registry import capabilities
 from deltamark.harness.measure.cell import Cell
-from deltamark.queries.catalogue import query
 
 
 class RunCheck(ABC):
@@ -69,7 +69,7 @@ class StreamCheck(RunCheck):
 
     def __init__(self, cell: Cell, work: Workload, answers: Answers) -> None:
         super().__init__(cell, work, answers)
-        self._order = query(cell.query).order_by
+        self._order = cell.definition.order_by
         self._inputs = InputTimes(cell, work) if answers else None
         schema = plan_of(cell, work).schema
         self._digester = Digester(ChangeCsv(schema))

@@ -12,8 +12,8 @@ import duckdb
 import numpy as np
 
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.schema import RELATIONS, RelationName
 from deltamark.datagen.skew.columns import SKEWED, customers_by_rank, parts_by_rank
+from deltamark.datagen.tpch import RELATIONS
 from deltamark.errors import DeltamarkError
 
 LAWS = {
@@ -50,7 +50,7 @@ def check_skewed(plain: Dataset, skewed: Dataset, exponent: Decimal, report: Cal
     report("checking laws", total, total)
 
 
-def _compare(plain: Dataset, skewed: Dataset, name: RelationName) -> None:
+def _compare(plain: Dataset, skewed: Dataset, name: str) -> None:
     """Check that all columns but the skewed ones are those of the plain data."""
     same = [column.name for column in RELATIONS[name].columns if column.name not in SKEWED.get(name, ())]
     for column in same:
@@ -67,7 +67,7 @@ def _check_law(skewed: Dataset, violation: str, sql: str) -> None:
         raise _wrong(skewed, f"{violation}: {', '.join(map(str, found))}")
 
 
-def _check_shares(skewed: Dataset, name: RelationName, column: str, keys: np.ndarray, exponent: Decimal) -> None:
+def _check_shares(skewed: Dataset, name: str, column: str, keys: np.ndarray, exponent: Decimal) -> None:
     """Compare the shares of ranks 1, 2 to 3, 4 to 7, and so on, with those of Zipf's law."""
     stored = skewed.table(name, [column])[column].to_numpy()
     rows = np.bincount(stored, minlength=int(keys.max()) + 1)[keys]

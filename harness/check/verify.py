@@ -17,8 +17,8 @@ import pyarrow as pa
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.types import Schema
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.feed import TIMES_PER_ROUND, Feed
-from deltamark.datagen.schema import relation
+from deltamark.datagen.feed import Feed
+from deltamark.datagen.schema import TIMES_PER_ROUND
 from deltamark.datagen.workloads.registry import workload
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.harness.check import change_stream
@@ -31,7 +31,6 @@ from deltamark.harness.engines.base import TOLERANCE, CountReport, Row
 from deltamark.harness.engines.plans import sql_inputs
 from deltamark.harness.engines.registry import open_stream
 from deltamark.harness.measure.cell import ALL, Cell
-from deltamark.queries.catalogue import query
 
 TIME = "time of the change"
 """The name of a column that no schema has."""
@@ -41,7 +40,7 @@ NO_DIFFERENCE = "  their sums are equal at all times: one of them changes a row 
 
 def random_times(work: Workload, names: Iterable[str], logical: int, count: int, chance: Random) -> list[int]:
     """Draw times: the first, the last, and others, half of which are at the end of a round and half inside one."""
-    ranks = sorted({relation(name).rank for name in names})
+    ranks = sorted({work.dataset.relations[name].rank for name in names})
     last = (work.rounds - 1) // logical
     times = {0, last * TIMES_PER_ROUND + TIMES_PER_ROUND - 1}
     wanted = min(count, (last + 1) * len({*ranks, TIMES_PER_ROUND - 1}))
@@ -53,13 +52,13 @@ def random_times(work: Workload, names: Iterable[str], logical: int, count: int,
 
 def every_time(work: Workload, names: Iterable[str], logical: int) -> list[int]:
     """Return all times at which one of the relations changes."""
-    feed = Feed(work, {relation(name).name: () for name in names}, logical=logical)
+    feed = Feed(work, dict.fromkeys(names, ()), logical=logical)
     return np.unique(np.concatenate([delta.time for delta in feed.take(ALL)])).tolist()
 
 
 def check_answers(cell: Cell, dataset: Dataset, times: Sequence[int], report: CountReport = no_report) -> str:
     """Compare the maintained answer with the oracle's at increasing times."""
-    definition, work = query(cell.query), workload(dataset, cell.workload)
+    definition, work = cell.definition, workload(dataset, cell.workload)
     with (
         closing(open_answer(cell, dataset, work)) as stream,
         closing(Oracle(work, sql_inputs(cell), cell.logical)) as oracle,

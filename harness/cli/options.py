@@ -13,9 +13,10 @@ from deltamark.datagen.make import Wanted
 from deltamark.datagen.schema import MAX_SF, MIN_SF, scale_factor
 from deltamark.datagen.workloads.registry import NAMES, known_workload
 from deltamark.errors import DeltamarkError, shortened, whole_number
+from deltamark.harness.benchmarks.benchmark import DEFAULT as DEFAULT_BENCHMARK
+from deltamark.harness.benchmarks.benchmark import benchmark, included
 from deltamark.harness.engines.registry import DEFAULT, PLAN_ENGINES, capabilities, known_stream_engine
 from deltamark.harness.measure.cell import ALL, Cell
-from deltamark.queries.catalogue import QUERIES, parameters, query
 
 MAX_BATCHES = 10**12
 """The largest number of logical batches, of rounds in one, or of timed batches. No stream has as many."""
@@ -33,9 +34,15 @@ MIN_SECONDS, MAX_SECONDS = 0.001, 1_000_000
 def add_data(parser: argparse.ArgumentParser) -> None:
     """Add the settings of the data."""
     group = parser.add_argument_group("data")
+    add_benchmark(group)
     add_sf(group)
     group.add_argument("--data", type=Path, default=Path("data"), metavar="DIR", help="directory of the data")
     add_master(group)
+
+
+def add_benchmark(parser: argparse._ActionsContainer) -> None:
+    text = f"{', '.join(included())}, or a folder of Parquet files and SQL (default: {DEFAULT_BENCHMARK})"
+    parser.add_argument("--benchmark", default=DEFAULT_BENCHMARK, metavar="B", help=text)
 
 
 def add_master(parser: argparse._ActionsContainer) -> None:
@@ -57,13 +64,14 @@ def add_own_data(parser: argparse.ArgumentParser) -> None:
 def data_request(args: argparse.Namespace) -> Wanted:
     """Return the request for the data of a command, with the data of the workloads that it names."""
     named = vars(args).get("workload", ())
-    workloads = words(named) if isinstance(named, str) else named
-    return Wanted(args.data, args.sf, args.master or Wanted.master, workloads=tuple(map(known_workload, workloads)))
+    workloads = words(named) if named and isinstance(named, str) else named or ()
+    source, names = benchmark(args.benchmark).source, tuple(map(known_workload, workloads))
+    return Wanted(args.data, args.sf, args.master or Wanted.master, workloads=names, source=source)
 
 
 def add_query(parser: argparse.ArgumentParser) -> None:
     """Add the query and its parameters."""
-    text = f"query from {min(QUERIES)} to {max(QUERIES)}, or the path of a file in Python or SQL"
+    text = "query, such as q01, or the path of a file in Python or SQL"
     parser.add_argument("query", nargs="?", default=argparse.SUPPRESS, help=text)
     parser.add_argument("--sql", dest="query", type=sql_file, metavar="FILE", help="a file of SQL, as the query")
     add = parser.add_argument_group("query").add_argument
@@ -77,7 +85,8 @@ def add_cell(parser: argparse.ArgumentParser) -> None:
     add_data(parser)
     add_query(parser)
     add = parser.add_argument_group("stream").add_argument
-    add("--workload", default="insert", help=", ".join(NAMES))
+    text = f"{', '.join(NAMES)} (default: insert, or changes if the data has any)"
+    add("--workload", default="", help=text)
     add("--logical", type=batch_size, default=1, metavar="L", help="rounds that share a logical time")
     add("--physical", type=physical, default="all", metavar="P", help="logical batches fed at once")
     add = parser.add_argument_group("engine").add_argument
@@ -98,17 +107,19 @@ def add_end(parser: argparse.ArgumentParser) -> None:
 def cell_of(args: argparse.Namespace) -> Cell:
     """Return the cell that a command names. A wrong setting is an error here, before any data is made."""
     if args.query is None:
-        raise DeltamarkError("no query", "", f"name one, from {min(QUERIES)} to {max(QUERIES)}, or give --sql FILE")
-    of_query = query(args.query)
-    variant = args.variant and of_query.known(args.variant)
+        names = ", ".join(benchmark(args.benchmark).queries)
+        raise DeltamarkError("no query", "", f"name one of {names}, or give --sql FILE")
+    home = benchmark(args.benchmark)
+    variant = args.variant and home.query(args.query).known(args.variant)
     cell = Cell(
-        args.query, str(args.sf), known_workload(args.workload), args.logical, args.physical, variant,
-        args.workers, known_stream_engine(args.engine), args.seed, given(args.param), args.master, args.checkpoint,
+        args.query, str(home.source.scale(args.sf)), known_workload(args.workload or home.workload),
+        args.logical, args.physical, variant, args.workers, known_stream_engine(args.engine), args.seed,
+        given(args.param), args.master, args.checkpoint, args.benchmark,
     )  # fmt: skip
     if cell.checkpoint and not capabilities(cell.engine).resumes:
         remedy = f"add --engine {next(name for name in PLAN_ENGINES if capabilities(name).resumes)}"
         raise DeltamarkError(f"no checkpoints of the engine {cell.engine}", cell.checkpoint, remedy)
-    parameters(cell.query, args.sf, cell.seed, dict(cell.given))
+    _ = cell.parameters  # a wrong one is an error
     return cell
 
 

@@ -52,7 +52,7 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
     _add_events(parser)
     _add_graphs(parser)
     for action in parser._actions:  # noqa: SLF001 (set_defaults would set the marker as the value)
-        if action.dest in ("sf", "data", "master"):
+        if action.dest in ("benchmark", "sf", "data", "master"):
             action.help = setting_help(action)
             action.default = argparse.SUPPRESS
 

@@ -10,8 +10,8 @@ from itertools import product
 
 from deltamark.datagen.workloads.registry import known_workload
 from deltamark.errors import unknown
+from deltamark.harness.benchmarks.benchmark import benchmark
 from deltamark.harness.measure.cell import Cell, MotifCell
-from deltamark.queries.catalogue import query
 
 SF = "0.3"
 QUERIES = ("q01", "q09", "q10", "q13", "q18", "q21")
@@ -28,7 +28,7 @@ def cells(
 ) -> list[Cell]:
     """List the cells of all queries and workloads in all batchings, without opening any data."""
     for name in queries:
-        query(name)
+        benchmark().query(name)
     for workload in workloads:
         known_workload(workload)
     batchings = product(queries, workloads, logical, physical)
@@ -38,7 +38,7 @@ def cells(
 def refuse_unknown_variants(queries: tuple[str, ...], variants: tuple[str, ...]) -> None:
     """Raise an error unless every query has every variant; the empty one is the default."""
     for name, variant in product(queries, filter(None, variants)):
-        known = query(name).variants
+        known = benchmark().query(name).variants
         if variant not in known:
             raise unknown(f"variant of {name}", variant, known)
 

@@ -37,7 +37,8 @@ class MotifServer(Server[MotifCell]):
         self._edges = edges
         self._expected: dict[MotifCell, int] = {}
 
-    def warm(self) -> WarmReply:
+    def warm(self, benchmark: str) -> WarmReply:
+        del benchmark
         """Load the kernels."""
         warm()
         gc.freeze()  # a collection would touch, and so copy, the parent's objects in every child

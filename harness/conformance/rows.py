@@ -9,7 +9,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from deltamark.datagen.schema import RELATIONS
+from deltamark.datagen.tpch import RELATIONS
 from deltamark.harness.engines.base import Value
 from deltamark.harness.engines.external.columns import DIFF, TIME
 from deltamark.harness.engines.external.messages import Columns, RelationColumns

@@ -17,7 +17,7 @@ import pyarrow as pa
 from deltamark.dataflow.sql.query import sql
 from deltamark.dataflow.sql.tables import sql_tables
 from deltamark.dataflow.types import Schema
-from deltamark.datagen.feed import TIMES_PER_ROUND
+from deltamark.datagen.schema import TIMES_PER_ROUND
 from deltamark.errors import DeltamarkError
 from deltamark.harness.check.difference import unordered_difference
 from deltamark.harness.check.snapshot import Snapshot
@@ -81,7 +81,7 @@ def subject_of(name: str) -> Subject:
         return Subject(name, text, {}, sql(text, tables).schema, inputs)
     cell = Cell(name, "0.01")
     inputs = {
-        table: messages.RelationColumns(input_columns(table, names), MAX_ROWS)
+        table: messages.RelationColumns(input_columns(cell.home.relations[table], names), MAX_ROWS)
         for table, names in sql_inputs(cell).items()
     }
     return Subject(name, cell.sql, cell.parameters, specified_plan(cell).schema, inputs)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from deltamark.datagen.feed import TIMES_PER_ROUND, last_time
+from deltamark.datagen.feed import last_time
+from deltamark.datagen.schema import TIMES_PER_ROUND
 from deltamark.errors import DeltamarkError
 from deltamark.harness.conformance.rows import line
 from deltamark.harness.conformance.run import OpenQuery, subject_of

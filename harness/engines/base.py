@@ -13,10 +13,10 @@ import pyarrow as pa
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.sql.problems import SeveralSqlError, SqlError
 from deltamark.dataflow.types import Schema
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta, Feed
-from deltamark.datagen.schema import RelationName, relation
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.measure.cell import Cell
@@ -51,8 +51,17 @@ def short_name(engine: str) -> str:
     return alias if equals and program.startswith(PROGRAM) else engine
 
 
+def first_line(error: DeltamarkError) -> str:
+    """Return the first line of what an error found."""
+    return str(error.actual).partition("\n")[0]
+
+
 class RefusedError(DeltamarkError):
     """A query that an engine does not support, as the engine says."""
+
+
+REFUSALS = (RefusedError, SqlError, SeveralSqlError)
+"""The errors that say that an engine does not support a query: of programs, and of our SQL."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,5 +243,4 @@ class RecomputingEngine(FedEngine[Prepared], AnswerEngine):
 
 def feed_of(cell: Cell, work: Workload, inputs: Inputs, until: int | None = None) -> Feed:
     """Open the workload of a cell for the inputs of an engine."""
-    columns: dict[RelationName, tuple[str, ...]] = {relation(name).name: names for name, names in inputs.items()}
-    return Feed(work, columns, logical=cell.logical, until=until)
+    return Feed(work, inputs, logical=cell.logical, until=until)

@@ -12,24 +12,23 @@ import pyarrow as pa
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta
 from deltamark.datagen.positions import Rows, array_of
-from deltamark.datagen.schema import Relation, RelationName, relation
+from deltamark.datagen.schema import Relation
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.harness.engines.base import Capabilities, RecomputingEngine, Row, Sink
 from deltamark.harness.engines.net_rows import net_rows
 from deltamark.harness.engines.plans import sql_inputs
-from deltamark.harness.engines.sql_rows import SqlRows
+from deltamark.harness.engines.sql_rows import SqlRows, sql_type
 from deltamark.harness.measure.cell import Cell
 
 POSITION = "position_"
 """The column with the position of a row in the data."""
-TYPES = {"int": "BIGINT", "decimal": "DECIMAL(15, 2)", "date": "DATE", "code": "VARCHAR", "text": "VARCHAR"}
 
 
 @dataclass(frozen=True)
 class TableDelta:
     """The rows that arrive in a table with a batch, and the positions of the rows that leave it."""
 
-    name: RelationName
+    name: str
     arrivals: pa.Table
     leaving: Rows
 
@@ -47,8 +46,8 @@ class DuckDBEngine(RecomputingEngine[list[TableDelta]]):
         self._rows = SqlRows(dataset)
         self._connection = duckdb.connect(config={"threads": cell.workers})
         for name, columns in inputs.items():
-            self._connection.execute(_create(relation(name), columns))
-        self._connection.execute(f"PREPARE maintained AS {cell.sql}")
+            self._connection.execute(_create(dataset.relations[name], columns))
+        self._connection.execute(f"PREPARE maintained AS {cell.text}")
 
     def prepare(self, deltas: list[Delta]) -> list[TableDelta]:
         return [self._table_delta(delta) for delta in deltas]
@@ -90,5 +89,5 @@ class DuckDBEngine(RecomputingEngine[list[TableDelta]]):
 
 
 def _create(table: Relation, columns: tuple[str, ...]) -> str:
-    typed = ", ".join(f"{table.prefix}{name} {TYPES[table.column(name).kind]}" for name in columns)
+    typed = ", ".join(f"{table.prefix}{name} {sql_type(table.column(name))}" for name in columns)
     return f"CREATE TABLE {table.name} ({typed}, {POSITION} BIGINT)"

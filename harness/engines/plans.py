@@ -7,45 +7,46 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 
 from deltamark.dataflow.language.collection import Collection
-from deltamark.datagen.schema import relation
+from deltamark.datagen.schema import Relation
 from deltamark.datagen.workloads.workload import Workload
+from deltamark.errors import DeltamarkError
 from deltamark.harness.engines.base import Inputs
 from deltamark.harness.engines.inputs import relation_source, specified_source
 from deltamark.harness.measure.cell import Cell
-from deltamark.queries.catalogue import query
 
 
 def plan_of(cell: Cell, work: Workload) -> Collection:
     """Build the plan of the query of a cell, in the cell's variant."""
-    names = query(cell.query).relations
-    return _plan(cell, {name: relation_source(relation(name).name, work) for name in names})
+    return _plan(cell, {name: relation_source(name, work) for name in cell.reads})
 
 
 def specified_plan(cell: Cell) -> Collection:
     """Build the plan of the query of a cell from the specification, without data."""
-    names, sf = query(cell.query).relations, Decimal(cell.sf)
-    return _plan(cell, {name: specified_source(relation(name).name, sf, cell.workload) for name in names})
+    source = cell.home.source
+    found = source.specification(Decimal(cell.sf), cell.workload)
+    if found is None:
+        raise DeltamarkError("bounds that only the data has", source.name, "make the data first")
+    return _plan(cell, {name: specified_source(source.relations[name], found) for name in cell.reads})
 
 
 def _plan(cell: Cell, relations: Mapping[str, Collection]) -> Collection:
-    definition = query(cell.query)
-    return definition.plan(cell.variant or definition.default, relations, cell.parameters)
+    return cell.home.plan(cell.query, cell.variant, relations, cell.parameters)
 
 
 def sql_inputs(*cells: Cell) -> Inputs:
     """Return the relations and columns that the SQL of some cells reads."""
-    names = dict.fromkeys(name for cell in cells for name in query(cell.query).relations)
-    return columns_read(" ".join(cell.sql for cell in cells), names)
+    names = dict.fromkeys(name for cell in cells for name in cell.reads)
+    return columns_read(" ".join(cell.text for cell in cells), [cells[0].home.relations[name] for name in names])
 
 
-def columns_read(sql: str, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """Return the columns of some relations that SQL names: at least the first, and all if it selects `*`."""
-    words = set(re.findall(r"\w+", sql))
+def columns_read(sql: str, relations: Iterable[Relation]) -> dict[str, tuple[str, ...]]:
+    """Return the columns of some relations that SQL names: at least the first, and all if it may read them by `*`."""
+    words = set(re.findall(r"\w+", sql.lower()))
     selects = re.sub(r"EXISTS\s*\(\s*SELECT\s+\*", "", sql, flags=re.IGNORECASE)
-    reads_all = re.search(r"SELECT\s+\*", selects, re.IGNORECASE)
+    reads_all = re.search(r"(SELECT\s+|\.\s*)\*|\bNATURAL\b", selects, re.IGNORECASE)
     columns_of: dict[str, tuple[str, ...]] = {}
-    for table in map(relation, names):
+    for table in relations:
         columns = tuple(column.name for column in table.columns)
-        named = tuple(column for column in columns if reads_all or table.prefix + column in words)
+        named = tuple(column for column in columns if reads_all or (table.prefix + column).lower() in words)
         columns_of[table.name] = named or columns[:1]
     return columns_of

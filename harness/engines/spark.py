@@ -11,7 +11,6 @@ import numpy as np
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.schema import relation
 from deltamark.datagen.spark.session import deaths, scratch
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError
@@ -23,7 +22,6 @@ from deltamark.harness.engines.spark_session import on_master
 from deltamark.harness.engines.spark_timeline import stages_of, timeline
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.results import machine
-from deltamark.queries.catalogue import query
 
 if TYPE_CHECKING:
     from deltamark.dataflow.spark.query import CompletedBatch, ShardState, SparkQuery
@@ -47,7 +45,7 @@ class SparkEngine(PlanEngine):
         self._cell, self._dataset, self._work, self._sink = cell, dataset, work, sink
         self._plan = plan_of(cell, work)
         self.schema = self._plan.schema
-        self.feed = feed_of(cell, work, dict.fromkeys(query(cell.query).relations, ()))
+        self.feed = feed_of(cell, work, dict.fromkeys(cell.reads, ()))
         self._scratch = "" if cell.checkpoint else str(scratch())
         self._query: SparkQuery | None = None
         self._progress: Iterator[CompletedBatch]
@@ -72,7 +70,7 @@ class SparkEngine(PlanEngine):
         cell = self._cell
         source = FeedSource(
             str(self._dataset.directory.resolve()), machine.data(self._dataset.directory), cell.workload, cell.logical,
-            cell.physical, rounds, tuple(relation(name).name for name in query(cell.query).relations),
+            cell.physical, rounds, cell.reads,
         )  # fmt: skip
         session, directory = on_master(cell.master, cell.workers), cell.checkpoint or self._scratch
         return SparkQuery(session, self._plan, source, shards=cell.workers, directory=directory)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Feed
-from deltamark.datagen.schema import RelationName, relation
 from deltamark.datagen.workloads.registry import workload
 from deltamark.datagen.workloads.workload import Workload
 
@@ -28,7 +27,7 @@ class FeedSource:
     logical: int
     physical: int
     rounds: int
-    names: tuple[RelationName, ...]
+    names: tuple[str, ...]
 
     @property
     def batch_rounds(self) -> int:
@@ -65,7 +64,7 @@ class ShareReader:
 
     def __init__(self, source: FeedSource, wanted: Mapping[str, tuple[str, ...]]) -> None:
         self._source = source
-        self._columns = {relation(name).name: columns for name, columns in wanted.items()}
+        self._columns = wanted
         self._feed = cache(self._open_feed)
 
     def _open_feed(self, piece: int, pieces: int) -> Feed:

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta
 from deltamark.datagen.positions import Rows, array_of, index_of
-from deltamark.datagen.schema import ColumnKind, RelationName, relation
+from deltamark.datagen.schema import Column
 from deltamark.datagen.spark.session import ONE_CORE, scratch
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.harness.engines.base import Capabilities, RecomputingEngine, Row, Sink
@@ -36,10 +36,6 @@ from deltamark.harness.measure.cell import Cell
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-TYPES: dict[ColumnKind, str] = {
-    "int": "bigint", "decimal": "decimal(15,2)", "date": "date", "code": "string", "text": "string",
-}  # fmt: skip
-
 TOLERANCE = 1e-4
 """The relative error of Spark's quotients, whose decimals have few places."""
 
@@ -48,7 +44,7 @@ TOLERANCE = 1e-4
 class FileDelta:
     """The positions of the rows of a relation that arrive with a batch, and of those that leave."""
 
-    name: RelationName
+    name: str
     arriving: Rows
     leaving: Rows
 
@@ -82,7 +78,7 @@ class AppendTask:
     data: str
     workload: str
     target: Path
-    rows: Mapping[RelationName, Rows]
+    rows: Mapping[str, Rows]
     columns: Mapping[str, tuple[str, ...]]
     pieces: int
 
@@ -95,7 +91,7 @@ class AppendTask:
                         self._write(name, rows[first:last])
             yield batch
 
-    def _write(self, name: RelationName, rows: Rows) -> None:
+    def _write(self, name: str, rows: Rows) -> None:
         dataset = opened(self.data, self.workload).dataset
         columns = {column: dataset.values(name, column, rows) for column in self.columns[name]}
         none = np.empty(0, dtype=np.int64)
@@ -115,10 +111,10 @@ class SparkSqlEngine(RecomputingEngine[tuple[FileDelta, ...]]):
 
     def __init__(self, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> None:
         del sink  # an engine with whole answers has no changes
-        self._inputs = sql_inputs(cell)
+        self._inputs, self._relations = sql_inputs(cell), dataset.relations
         super().__init__(cell, work, self._inputs)
         self._data, self._workload = str(dataset.directory.resolve()), cell.workload
-        self._sql, self._tasks = cell.sql, cell.workers
+        self._sql, self._tasks = cell.text, cell.workers
         self._spark = on_master(cell.master, cell.workers, ONE_CORE)
         self._spark.conf.set("spark.sql.shuffle.partitions", str(cell.workers))
         self._spark.conf.set("spark.sql.adaptive.enabled", "false")
@@ -126,7 +122,7 @@ class SparkSqlEngine(RecomputingEngine[tuple[FileDelta, ...]]):
         self._stored: dict[str, StoredRows] = {}
         for name in self._inputs:
             (self._files / name).mkdir()
-            self._stored[name] = StoredRows(work.dataset.positions(relation(name).name))
+            self._stored[name] = StoredRows(work.dataset.positions(name))
 
     def prepare(self, deltas: list[Delta]) -> tuple[FileDelta, ...]:
         return tuple(map(_file_delta, deltas))
@@ -157,9 +153,20 @@ class SparkSqlEngine(RecomputingEngine[tuple[FileDelta, ...]]):
         shutil.rmtree(self._files, ignore_errors=True)
 
     def _schema(self, name: str) -> str:
-        table = relation(name)
-        typed = [f"{table.prefix}{column} {TYPES[table.column(column).kind]}" for column in self._inputs[name]]
+        table = self._relations[name]
+        typed = [f"`{table.prefix}{column}` {_type(table.column(column))}" for column in self._inputs[name]]
         return ", ".join([*typed, f"{POSITION} bigint"])
+
+
+def _type(column: Column) -> str:
+    match column.kind:
+        case "int":
+            return "bigint"
+        case "decimal":
+            return f"decimal({column.digits},{column.scale})"
+        case "date":
+            return "date"
+    return "string"
 
 
 def _file_delta(delta: Delta) -> FileDelta:

@@ -1,4 +1,4 @@
-"""Deltas as Arrow batches in the types of the TPC-H specification, for engines that do not know our storage format."""
+"""Deltas as Arrow batches in the types of SQL, for engines that do not know our storage format."""
 
 from __future__ import annotations
 
@@ -10,44 +10,67 @@ import pyarrow as pa
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta
 from deltamark.datagen.positions import Values
-from deltamark.datagen.schema import RELATIONS, Column, ColumnKind, RelationName
+from deltamark.datagen.schema import NULL, Column
 
-ARROW_NAMES: dict[ColumnKind, str] = {
-    "int": "int64", "decimal": "decimal", "date": "date32", "code": "string", "text": "string",
-}  # fmt: skip
-"""The types as external engines read them. A code may be a dictionary of strings; a decimal has two places."""
-
-DECIMAL = pa.decimal128(15, 2)
+LEAST_DIGITS = 15
+"""The digits of decimals, unless a column has more: engines need not be told how many it has."""
 
 
 class SqlRows:
-    """Converts deltas to batches of the columns of the specification (`l_orderkey`), with decimals and dates."""
+    """Converts deltas to batches of the columns of SQL (`l_orderkey`), with decimals, dates and NULL."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._words = cache(dataset.dictionary)
+        self._relations = dataset.relations
 
     def batch(self, delta: Delta) -> pa.RecordBatch:
-        relation = RELATIONS[delta.relation]
+        relation = self._relations[delta.relation]
         columns = {
             relation.prefix + name: self._typed(delta.relation, relation.column(name), values)
             for name, values in delta.columns.items()
         }
         return pa.RecordBatch.from_pydict(columns)
 
-    def _typed(self, relation: RelationName, column: Column, values: Values) -> pa.Array:
+    def _typed(self, relation: str, column: Column, values: Values) -> pa.Array:
+        absent = _absent(column, values)
         match column.kind:
+            case "int":
+                return pa.array(values, mask=absent)
             case "date":
-                return pa.array(values, pa.int32()).view(pa.date32())
+                days = values if absent is None else np.where(absent, 0, values)
+                return pa.array(days, pa.int32(), mask=absent).view(pa.date32())
             case "decimal":
-                return _decimals(np.asarray(values))
+                return _decimals(column, np.asarray(values), absent)
             case "code":
                 words = self._words(relation, column.name)
                 return pa.DictionaryArray.from_arrays(pa.array(values, pa.int32()), words)
         return pa.array(values)
 
 
-def _decimals(hundredths: np.ndarray) -> pa.Array:
-    """Widen 64-bit hundredths to 128 bits."""
-    wide = np.empty((len(hundredths), 2), dtype=np.int64)
-    wide[:, 0], wide[:, 1] = hundredths, hundredths >> 63
-    return pa.Array.from_buffers(DECIMAL, len(hundredths), [None, pa.py_buffer(wide)])
+def sql_type(column: Column) -> str:
+    """Return the type of a column in the SQL of DuckDB."""
+    match column.kind:
+        case "int":
+            return "BIGINT"
+        case "decimal":
+            return f"DECIMAL({column.digits}, {column.scale})"
+        case "date":
+            return "DATE"
+    return "VARCHAR"
+
+
+def _absent(column: Column, values: Values) -> np.ndarray | None:
+    """Return which values of a column of numbers or dates are NULL; None if there are none."""
+    if not column.nullable or column.kind == "text":
+        return None
+    absent: np.ndarray = np.asarray(values) == NULL
+    return absent if absent.any() else None
+
+
+def _decimals(column: Column, words: np.ndarray, absent: np.ndarray | None) -> pa.Array:
+    """Widen decimals of 64 bits to 128."""
+    wide = np.empty((len(words), 2), dtype=np.int64)
+    wide[:, 0], wide[:, 1] = words, words >> 63
+    present = None if absent is None else pa.array(~absent).buffers()[1]
+    type_ = pa.decimal128(max(column.digits, LEAST_DIGITS), column.scale)
+    return pa.Array.from_buffers(type_, len(words), [present, pa.py_buffer(wide)])

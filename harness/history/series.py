@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from deltamark.harness.benchmarks.benchmark import DEFAULT
 from deltamark.harness.history.change_points import change_points
 from deltamark.harness.history.sources import RecordFiles
 from deltamark.harness.measure.stats import interval, median
@@ -111,15 +112,18 @@ def level(points: Iterable[Point]) -> float:
     return math.exp(median([math.log(point.seconds) for point in points]))
 
 
-def read(files: Iterable[RecordFiles]) -> tuple[list[MachineRecord], int]:
-    """Read records; return them and the number of lines of other versions. A record in several files counts once."""
+def read(files: Iterable[RecordFiles], benchmark: str = DEFAULT) -> tuple[list[MachineRecord], int]:
+    """Read the records of a benchmark; return them, and the number of lines of other versions.
+
+    A record in several files counts once.
+    """
     found: dict[tuple[object, ...], MachineRecord] = {}
     foreign = 0
     for each in files:
         stored = read_lines(complete_lines(each.records), each.path)
         sessions = read_sessions(complete_lines(each.sessions), each.path.with_name(SESSIONS))
         foreign += stored.foreign
-        for measured in with_machines(of_queries(stored.records), sessions):
+        for measured in with_machines(of_queries(stored.records, "", benchmark), sessions):
             record = measured.record
             identity = (measured.machine, record.session, record.cell, record.key, record.finished_at, *record.seconds)
             found[identity] = measured

@@ -9,8 +9,8 @@ import shlex
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from deltamark.queries.catalogue import parameters, query
-from deltamark.queries.query import Parameters
+from deltamark.harness.benchmarks.benchmark import DEFAULT, Benchmark, benchmark
+from deltamark.queries.query import Parameters, Query
 
 DEFAULT_ENGINE = "embedded"
 """The engine of a cell that names none."""
@@ -37,16 +37,37 @@ class Cell:
     """The Spark master; empty for a local cluster with one single-core executor per worker."""
     checkpoint: str = ""
     """The directory of a Spark query's checkpoints; empty for a temporary one."""
+    benchmark: str = DEFAULT
+    """The name of the benchmark, or the path of its folder."""
 
     but = replace
 
     @property
+    def home(self) -> Benchmark:
+        return benchmark(self.benchmark)
+
+    @property
+    def definition(self) -> Query:
+        return self.home.query(self.query)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The relations that the query reads."""
+        return self.home.reads(self.query)
+
+    @property
     def parameters(self) -> Parameters:
-        return parameters(self.query, Decimal(self.sf), self.seed, dict(self.given))
+        return self.home.parameters(self.query, Decimal(self.sf), self.seed, dict(self.given))
+
+    @property
+    def text(self) -> str:
+        """The SQL as engines run it."""
+        return self.definition.text(self.parameters)
 
     @property
     def sql(self) -> str:
-        return query(self.query).oracle(self.parameters)
+        """The SQL as the oracle runs it, with the rows in order."""
+        return self.definition.oracle(self.parameters)
 
     @property
     def row(self) -> str:
@@ -65,6 +86,7 @@ class Cell:
     def command(self, name: str, *more: str) -> str:
         """Return a command line for this cell."""
         settings = {
+            "benchmark": "" if self.benchmark == DEFAULT else self.benchmark,
             "sf": self.sf, "workload": self.workload, "logical": str(self.logical), "physical": batch(self.physical),
             "variant": self.variant, "workers": "" if self.workers == 1 else str(self.workers),
             "engine": "" if self.engine == DEFAULT_ENGINE else self.engine, "master": self.master,
@@ -80,6 +102,12 @@ class Cell:
             f"{self.query}{variant}, {self.workload}, L={self.logical}, P={batch(self.physical)}, "
             f"{self.workers} worker{'s' if self.workers != 1 else ''}, {self.engine}"
         )
+
+
+def cells_of(name: str, sf: str) -> list[Cell]:
+    """Return a cell of each query of a benchmark."""
+    home = benchmark(name)
+    return [Cell(query, sf, home.workload, benchmark=name) for query in home.queries]
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from deltamark.errors import DeltamarkError
 from deltamark.harness.check.change_stream import no_report
 from deltamark.harness.check.oracle import Answers, moments, oracle_answers
 from deltamark.harness.check.run_check import RunCheck, open_check
-from deltamark.harness.engines.base import RefusedError
+from deltamark.harness.engines.base import REFUSALS, first_line
 from deltamark.harness.engines.embedded import measured_workers
 from deltamark.harness.engines.registry import capabilities, open_engine, open_stream
 from deltamark.harness.measure import control_work, resources, timing
@@ -88,8 +88,8 @@ def measured(job: CellJob, dataset: Dataset, phases: Phases) -> CellReply:
         return _measured(job, dataset, phases)
     except WrongError as error:
         return CellReply(status="wrong", problem=str(error))
-    except RefusedError as error:
-        return CellReply(status="refused", problem=str(error.actual))
+    except REFUSALS as error:
+        return CellReply(status="refused", problem=first_line(error))
 
 
 def _measured(job: CellJob, dataset: Dataset, phases: Phases) -> CellReply:

@@ -16,6 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from deltamark.errors import DeltamarkError
+from deltamark.harness.benchmarks.benchmark import DEFAULT
 from deltamark.harness.measure import messages
 from deltamark.harness.measure.cell import AnyCell
 from deltamark.harness.measure.messages import CellT
@@ -51,8 +52,8 @@ class MeasurementClient:
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
         )  # fmt: skip
 
-    def warm(self) -> messages.WarmReply:
-        return self._request(messages.WarmRequest(), messages.WarmReply)
+    def warm(self, benchmark: str = DEFAULT) -> messages.WarmReply:
+        return self._request(messages.WarmRequest(benchmark), messages.WarmReply)
 
     def oracle_answers(
         self, cell: AnyCell, rounds: Sequence[int], limit: float, moments: Sequence[tuple[int, int]] = ()

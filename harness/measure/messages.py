@@ -18,14 +18,17 @@ from typing import Generic, TypeVar
 
 from msgspec import Struct, structs
 
+from deltamark.harness.benchmarks.benchmark import DEFAULT
 from deltamark.harness.measure.cell import AnyCell
 from deltamark.harness.results.record import Figures, Record, Status
 
 CellT = TypeVar("CellT", bound=AnyCell)
 
 
-class WarmRequest(Struct, frozen=True, tag_field="do", tag="warm"):
-    """Compile the kernels, and prepare the state that all cells share."""
+class WarmRequest(Struct, frozen=True, omit_defaults=True, tag_field="do", tag="warm"):
+    """Compile the kernels, and prepare the state that all cells share. benchmark: that of the cells."""
+
+    benchmark: str = DEFAULT
 
 
 class OracleRequest(Struct, Generic[CellT], frozen=True, tag_field="do", tag="ask"):

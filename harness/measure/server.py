@@ -13,7 +13,7 @@ import gc
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import ClassVar, Generic
 
@@ -22,12 +22,13 @@ from msgspec.structs import replace
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.registry import workload
+from deltamark.errors import DeltamarkError
 from deltamark.harness.check.oracle import Moment, moment_after, moments, oracle_answers
 from deltamark.harness.check.run_check import open_check
 from deltamark.harness.engines.base import Row
 from deltamark.harness.engines.registry import capabilities, open_engine
 from deltamark.harness.measure import control_work
-from deltamark.harness.measure.cell import Cell
+from deltamark.harness.measure.cell import Cell, cells_of
 from deltamark.harness.measure.cell_job import CellJob, measured
 from deltamark.harness.measure.child import AbandonedError, ForkedChild, LimitError, Phases, Result, run_in_child
 from deltamark.harness.measure.messages import (
@@ -80,7 +81,7 @@ class Server(ABC, Generic[CellT]):
     def _figures(self, request: Request[CellT]) -> Reply:
         match request:
             case WarmRequest():
-                return self.warm()
+                return self.warm(request.benchmark)
             case OracleRequest():
                 return self.oracle_answers(request)
             case CellRequest():
@@ -90,7 +91,7 @@ class Server(ABC, Generic[CellT]):
                 return self._in_child(lambda phases: sample(run_once, phases.begin), request.limit)
 
     @abstractmethod
-    def warm(self) -> WarmReply: ...
+    def warm(self, benchmark: str) -> WarmReply: ...
 
     @abstractmethod
     def oracle_answers(self, request: OracleRequest[CellT]) -> OracleReply: ...
@@ -123,10 +124,18 @@ class QueryServer(Server[Cell]):
         self._session: tuple[tuple[object, ...], ForkedChild[CellReply]] | None = None
         """The child with an open session, kept for the next cells with the same engine, master and workers."""
 
-    def warm(self) -> WarmReply:
+    def warm(self, benchmark: str) -> WarmReply:
         """Compile or load the kernels with the first rows of a query."""
-        cell = Cell("q06", self._dataset.manifest.sf)
-        work = workload(self._dataset, "insert")
+        for cell in cells_of(benchmark, self._dataset.manifest.sf):
+            with suppress(DeltamarkError):  # a query that the engine refuses
+                self._warm(cell)
+                break
+        control_work.seconds()
+        gc.freeze()  # a collection would copy these pages in every child
+        return WarmReply(measuring=MEASURING)
+
+    def _warm(self, cell: Cell) -> None:
+        work = workload(self._dataset, cell.workload)
         check = open_check(cell, work, {})
         with closing(check), closing(open_engine(cell, self._dataset, work, check.add)) as engine:
             engine.take(WARM_UP_ROUNDS)
@@ -135,9 +144,6 @@ class QueryServer(Server[Cell]):
         with closing(open_engine(cell, self._dataset, work)) as engine:
             engine.take_several(1, 1)
             engine.apply_several()
-        control_work.seconds()
-        gc.freeze()  # a collection would copy these pages in every child
-        return WarmReply(measuring=MEASURING)
 
     def oracle_answers(self, request: OracleRequest[Cell]) -> OracleReply:
         """Compute and keep the oracle's answers to a query."""

@@ -25,7 +25,6 @@ from deltamark.harness.engines.base import Engine, batches_at_a_time
 from deltamark.harness.measure import resources
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.windows import Span, spans
-from deltamark.queries.catalogue import query
 
 LOAD_ROUNDS = 100_000
 """The rounds of a batch between two windows. Not tuned."""
@@ -82,7 +81,7 @@ def run(
         running = _Running(engine, check, figures, resources.CpuUse(LIST_EVERY_S if engine.memory else math.inf))
         figures.opened_bytes = memory.now
         gc.disable()
-        windows = spans(work, query(cell.query).relations, cell.logical * cell.physical, sample)
+        windows = spans(work, cell.reads, cell.logical * cell.physical, sample)
         figures.fully_timed = len(windows) == 1 and windows[0][0] == 0
         for window in windows:
             running.load(window[0], cell.logical)

@@ -7,13 +7,11 @@ from functools import cache
 from random import Random
 
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.feed import TIMES_PER_ROUND
-from deltamark.datagen.schema import relation
+from deltamark.datagen.schema import TIMES_PER_ROUND
 from deltamark.datagen.workloads.registry import workload
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.harness.engines.registry import capabilities
 from deltamark.harness.measure.cell import Cell
-from deltamark.queries.catalogue import query
 
 WINDOWS = 5
 
@@ -56,7 +54,7 @@ def rounds_of(dataset: Dataset) -> Callable[[Cell], int]:
         rounds = _last_round(work, relations) + 1
         return rounds if rounds > work.load_rounds else 0
 
-    return lambda cell: counted(cell.workload, frozenset(query(cell.query).relations))
+    return lambda cell: counted(cell.workload, frozenset(cell.reads))
 
 
 def checkpoints(cell: Cell, sample: int, work: Workload, chance: Random) -> list[int]:
@@ -68,7 +66,7 @@ def checkpoints(cell: Cell, sample: int, work: Workload, chance: Random) -> list
     if capabilities(cell.engine).has_stream:
         between = [(work.load_rounds + work.rounds) // 2 // cell.logical * cell.logical]
     else:
-        windows = spans(work, query(cell.query).relations, cell.logical * cell.physical, sample)
+        windows = spans(work, cell.reads, cell.logical * cell.physical, sample)
         between = [_some_batch(windows, cell.logical * cell.physical, chance) for _ in range(INNER_BATCHES)]
     return sorted({*filter(None, between), work.rounds})
 
@@ -81,7 +79,7 @@ def inner_times(cell: Cell, rounds: range, chance: Random) -> list[int]:
     the ends of rounds.
     """
     last_rank = TIMES_PER_ROUND - 1
-    ranks = sorted({relation(name).rank for name in query(cell.query).relations} - {last_rank}) or [last_rank]
+    ranks = sorted({cell.home.relations[name].rank for name in cell.reads} - {last_rank}) or [last_rank]
     first, last = rounds.start // cell.logical, (rounds.stop - 1) // cell.logical
     drawn = [chance.choice(ranks[:-1] or ranks) if number % 2 else ranks[-1] for number in range(INNER_TIMES)]
     return sorted({chance.randint(first, last) * TIMES_PER_ROUND + rank for rank in drawn})
@@ -96,7 +94,7 @@ def _some_batch(windows: list[Span], step: int, chance: Random) -> int:
 
 def _last_round(work: Workload, names: Iterable[str]) -> int:
     """Find the last round in which one of these relations changes."""
-    relations = [relation(name).name for name in names]
+    relations = tuple(names)
 
     def changes(first: int, last: int) -> bool:
         return any(work.pieces(name, first, last + 1) for name in relations)

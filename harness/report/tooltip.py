@@ -40,7 +40,7 @@ def title(record: Record) -> str:
     """Name a cell in words."""
     workers = f", {record.workers} workers" if record.workers > 1 else ""
     variant = "" if record.is_default else f" ({record.variant})"
-    work = "" if record.workload == "insert" else f", {record.workload}"
+    work = "" if record.is_plain else f", {record.workload}"
     return f"{record.query}{variant}{work}, {record.logical} x {record.physical}, {short_name(record.engine)}{workers}"
 
 

@@ -17,12 +17,12 @@ from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, cast
 import msgspec
 from msgspec import Meta, Struct, field, structs
 
-from deltamark.datagen.feed import TIMES_PER_ROUND
-from deltamark.datagen.schema import scale_factor
+from deltamark.datagen.schema import TIMES_PER_ROUND, scale_factor
+from deltamark.datagen.workloads.registry import PLAIN
 from deltamark.errors import shortened
+from deltamark.harness.benchmarks.benchmark import DEFAULT
 from deltamark.harness.engines.base import Output, short_name
 from deltamark.harness.measure.cell import DEFAULT_ENGINE, Cell
-from deltamark.queries.catalogue import query
 
 VERSION = 2
 MEASURING = 1
@@ -156,6 +156,7 @@ class Record(Struct, frozen=True, kw_only=True):
     """A text to show beside the figures."""
 
     # The parameters of TPC-H. An external engine has those of EngineInfo, too, such as `engine_name`.
+    benchmark = _Parameter(DEFAULT)
     query = _Parameter("")
     sf = _Parameter("")
     variant = _Parameter("")
@@ -291,7 +292,9 @@ class Record(Struct, frozen=True, kw_only=True):
     @property
     def dataset(self) -> str:
         """The name of the measured data; tables are made per dataset."""
-        return f"SF {self.sf}" if self.suite == TPCH else str(self.params.get("dataset", ""))
+        if self.suite == TPCH:
+            return dataset_name(self.benchmark, self.sf)
+        return str(self.params.get("dataset", ""))
 
     @property
     def label(self) -> str:
@@ -299,10 +302,15 @@ class Record(Struct, frozen=True, kw_only=True):
         if self.suite != TPCH:
             return self.cell
         variant = "" if self.is_default else f" {self.variant}"
-        work = "" if self.workload == "insert" else f" {self.workload}"
+        work = "" if self.is_plain else f" {self.workload}"
         workers = "" if self.workers == 1 else f" -w{self.workers}"
         engine = "" if self.engine == DEFAULT_ENGINE else f" {short_name(self.engine)}"
         return f"{self.query}{variant}{work} {self.logical}x{self.physical}{workers}{engine}"
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether rows only arrive, or the changes are those of the data."""
+        return self.workload in PLAIN
 
     @property
     def group(self) -> str:
@@ -314,7 +322,7 @@ class Record(Struct, frozen=True, kw_only=True):
     @property
     def estimate_groups(self) -> tuple[tuple[str, ...], ...]:
         """Groups of cells with similar durations, the most similar first."""
-        return ((self.engine, self.sf, self.query), (self.engine, self.sf)) if self.suite == TPCH else ()
+        return ((self.engine, self.dataset, self.query), (self.engine, self.dataset)) if self.suite == TPCH else ()
 
     @property
     def default_estimate(self) -> float | None:
@@ -334,11 +342,16 @@ def _utc(text: str) -> datetime:
         raise ValueError(f"`at` is not an ISO time: {shortened(text)}") from None
 
 
+def dataset_name(benchmark: str, sf: str) -> str:
+    """Return the name of the data of a benchmark at a scale factor."""
+    return f"SF {sf}" if benchmark == DEFAULT else f"{benchmark}, SF {sf}"
+
+
 def blank_query_record(
     cell: Cell, sample: int, *, data: str, origin: Origin, external: EngineInfo | None = None
 ) -> Record:
     """Return the record of a cell of TPC-H before it is measured."""
-    of_cell = query(cell.query)
+    of_cell = cell.definition
     variant = cell.variant or of_cell.default
     name = _cell_name(cell, variant, sample)
     more = [external.name, external.digest] if external else []
@@ -347,13 +360,16 @@ def blank_query_record(
         "workload": cell.workload, "engine": cell.engine, "logical": cell.logical, "physical": cell.physical,
         "workers": cell.workers, "sample": sample, **(external.parameters if external else {}),
     }  # fmt: skip
+    if cell.benchmark != DEFAULT:
+        params["benchmark"] = cell.benchmark
     return Record(cell=name, data=data, key=key_of(name, data, origin, *more), params=params, **structs.asdict(origin))
 
 
 def _cell_name(cell: Cell, variant: str, sample: int) -> str:
     words = [
-        TPCH, cell.workload, cell.query, variant, f"sf{cell.sf}", cell.engine, f"{cell.logical}x{cell.physical}",
-        f"w{cell.workers}", *([f"on {cell.master}"] if cell.master else []), *([f"sample{sample}"] if sample else []),
+        cell.benchmark, cell.workload, cell.query, variant, f"sf{cell.sf}", cell.engine,
+        f"{cell.logical}x{cell.physical}", f"w{cell.workers}", *([f"on {cell.master}"] if cell.master else []),
+        *([f"sample{sample}"] if sample else []),
         *([f"seed{cell.seed}"] if cell.seed is not None else []), *(f"{name}={value}" for name, value in cell.given),
     ]  # fmt: skip
     return " ".join(words)
@@ -374,9 +390,9 @@ def latest(records: Iterable[Record]) -> list[Record]:
     return [record for of_cell in last.values() for record in of_cell]
 
 
-def of_queries(records: Iterable[Record], sf: str = "") -> list[Record]:
-    """Return the records of TPC-H, at a scale factor unless it is empty."""
-    return [record for record in records if record.suite == TPCH and sf in ("", record.sf)]
+def of_queries(records: Iterable[Record], sf: str = "", benchmark: str = DEFAULT) -> list[Record]:
+    """Return the records of the queries of a benchmark, at a scale factor unless it is empty."""
+    return [each for each in records if each.suite == TPCH and each.benchmark == benchmark and sf in ("", each.sf)]
 
 
 class _Versioned(Struct):

@@ -6,17 +6,22 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
+from decimal import Decimal
 from pathlib import Path
 from typing import ClassVar, Self
 
 import msgspec
 from msgspec.structs import replace
 
+from deltamark.datagen.make import Wanted
 from deltamark.errors import DeltamarkError
+from deltamark.harness.benchmarks.benchmark import DEFAULT, Benchmark, benchmark
+from deltamark.harness.console.datasets import open_dataset
 from deltamark.harness.console.table import Table
+from deltamark.harness.measure.cell import Cell
 from deltamark.harness.results import machine
 from deltamark.harness.results.commits import repository_name
-from deltamark.harness.results.record import Origin, Record
+from deltamark.harness.results.record import Origin, Record, dataset_name
 from deltamark.harness.suites.plan import BenchmarkCell, Effort, Plan
 from deltamark.harness.suites.runner import CellMeasurer
 
@@ -26,6 +31,36 @@ def refuse_others(suite: str, settings: Iterable[str], given: Iterable[str]) -> 
     for name in {*given} - {*settings}:
         known = ", ".join(sorted(each.upper() for each in settings))
         raise DeltamarkError(f"no setting of the suite {suite}", name.upper(), f"it has {known}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """Queries of a benchmark at a scale factor. Without queries: all."""
+
+    benchmark: str = DEFAULT
+    sf: Decimal = Decimal("0.01")
+    queries: tuple[str, ...] = ()
+
+    @property
+    def home(self) -> Benchmark:
+        return benchmark(self.benchmark)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the queries; an unknown one raises an error."""
+        for name in self.queries:
+            self.home.query(name)
+        return self.queries or tuple(self.home.queries)
+
+    @property
+    def dataset(self) -> str:
+        """The name of the data in records and tables."""
+        return dataset_name(self.benchmark, str(self.home.source.scale(self.sf)))
+
+    def cell(self, name: str, workload: str = "") -> Cell:
+        """Return the cell of a query, in rounds of their own and one batch."""
+        scale = self.home.source.scale(self.sf)
+        return Cell(name, str(scale), workload or self.home.workload, benchmark=self.benchmark)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,3 +130,16 @@ class Suite(ABC):
             of_programs = replace(origin, code=f"{origin.code} {commit}", commit=commit, repository=name)
         of_suite = [record for record in known if record.suite == self.NAME]
         return Plan(self.cells(), of_suite, origin, Effort(self.runs, self.timeout), of_programs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataSuite(Selection, Suite):
+    """A suite over the data of a benchmark."""
+
+    @property
+    def _wanted(self) -> Wanted:
+        workloads, source = vars(self).get("workload", ()), self.home.source
+        return Wanted(self.data, self.sf, self.master or Wanted.master, workloads=workloads, source=source)
+
+    def make_data(self) -> None:
+        open_dataset(self._wanted)

@@ -20,6 +20,8 @@ from functools import cached_property
 
 import pyarrow as pa
 
+from deltamark.datagen.workloads.registry import PLAIN
+from deltamark.harness.benchmarks.benchmark import DEFAULT as BENCHMARK
 from deltamark.harness.engines.base import Capabilities, short_name
 from deltamark.harness.engines.duckdb import DuckDBEngine
 from deltamark.harness.engines.registry import DEFAULT, recorded_capabilities
@@ -27,15 +29,16 @@ from deltamark.harness.measure.batch_sizes import CROSSOVER, ON_SPARK, PHYSICAL,
 from deltamark.harness.results import published
 from deltamark.harness.results.plausibility import doubt_of
 from deltamark.harness.results.record import MEASURING, SPREAD, Record
-from deltamark.harness.tables.relation import Relations, why
+from deltamark.harness.tables.relation import Relations, listed, why
 
 VIEWS = f"""
+CREATE MACRO plain(name) AS name IN {listed(PLAIN)};
 CREATE TABLE records AS SELECT *,
     shown(r, CASE WHEN fully_timed THEN {{'number': best, 'is_time': true}}
         ELSE {{'number': rate, 'is_time': false}} END) AS whole FROM given r;
 CREATE TABLE latest AS FROM records WHERE is_last;
 CREATE TABLE cells AS FROM asked JOIN latest USING (id);
-CREATE TABLE single AS FROM cells WHERE dataflow = '' AND workload = 'insert' AND workers = 1;
+CREATE TABLE single AS FROM cells WHERE dataflow = '' AND plain(workload) AND workers = 1;
 CREATE TABLE recomputed AS SELECT DISTINCT ON (query, rounds) L * P AS rounds, * FROM single
     WHERE engine = '{DuckDBEngine.name}' AND 1 IN (L, P) ORDER BY query, rounds, L DESC;
 CREATE VIEW by_commit AS SELECT cell, commit, arg_max(r, id) AS record FROM records r GROUP BY cell, commit;
@@ -76,6 +79,7 @@ class Lookup:
         self.last = {_cell(record): at for at, record in enumerate(self.measured)}
         """The position of the last record of each cell."""
         self.records = [self.measured[at] for at in self.last.values()]
+        self._plain = next((record.workload for record in self.records if record.workload in PLAIN), "insert")
         self._defaults = {record.query: record.variant for record in self.records if record.is_default}
         self._by_cell: dict[CellKey, Record] = {}
         self._by_stream: dict[tuple[str, int, str, str, str], list[Record]] = defaultdict(list)
@@ -95,10 +99,14 @@ class Lookup:
         *,
         workers: int = 1,
         engine: str = DEFAULT,
-        workload: str = "insert",
+        workload: str = "",
         variant: str = "",
     ) -> Record | None:
-        """Return the record of a cell, or of one with the same batches; an empty variant means the default one."""
+        """Return the record of a cell, or of one with the same batches.
+
+        An empty variant means the default one, and an empty workload that of rows which only arrive, or of the data.
+        """
+        workload = workload or self._plain
         exact = self._by_cell.get((query, logical, physical, workers, engine, workload, variant))
         if exact is not None:
             return exact
@@ -128,6 +136,11 @@ class Lookup:
             if record := self.find(query, logical, rounds // logical, engine=DuckDBEngine.name):
                 return record
         return None
+
+    @property
+    def is_published(self) -> bool:
+        """Whether others have published numbers of the benchmark."""
+        return all(record.benchmark == BENCHMARK for record in self.records)
 
     @cached_property
     def queries(self) -> list[str]:
@@ -168,6 +181,9 @@ ASKED = pa.schema([("L", pa.int64()), ("P", pa.int64()), ("dataflow", pa.string(
 """The batchings that tables ask for, and the records that answer them; there may be none of this way of measuring."""
 
 
+HOT_DOGS = pa.schema([("query", pa.string()), ("hot_dog", pa.float64())])
+
+
 def relations(lookups: Sequence[Lookup]) -> Relations:
     """Return the relations of records at some scale factors."""
     rows: list[dict[str, object]] = []
@@ -181,10 +197,11 @@ def relations(lookups: Sequence[Lookup]) -> Relations:
         batchings = sorted(_batchings(lookup.records))
         for logical, size, variant, record in lookup.answers(batchings):
             asked.append({"L": logical, "P": size, "dataflow": variant, "id": first + lookup.last[_cell(record)]})
-    hot_dogs = [{"query": query, "hot_dog": rate} for query, rate in published.hot_dog().items()]
+    of_others = published.hot_dog() if all(lookup.is_published for lookup in lookups) else {}
+    hot_dogs = [{"query": query, "hot_dog": rate} for query, rate in of_others.items()]
     tables = {
         "given": pa.Table.from_pylist(rows, SCHEMA), "asked": pa.Table.from_pylist(asked, ASKED),
-        "hot_dogs": pa.Table.from_pylist(hot_dogs),
+        "hot_dogs": pa.Table.from_pylist(hot_dogs, HOT_DOGS),
     }  # fmt: skip
     return Relations(tables, VIEWS)
 

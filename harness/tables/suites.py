@@ -379,7 +379,7 @@ def coverage_tables(db: Relations) -> Iterator[Table]:
             ("compared answers", f"coalesce(sum(figure['compared']) {graded}, 0)", count),
         ],
         f"FROM {GRADED} GROUP BY engine ORDER BY min(id)",
-        ["workloads insert, window:500 and refresh:5; the grade of an engine is that of its worst query"],
+        ["the grade of an engine is that of its worst query; workloads of TPC-H: insert, window:500 and refresh:5"],
     )  # fmt: skip
     refused = [
         {"engine": engine, "query": query, "expected": reason}

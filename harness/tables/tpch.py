@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from deltamark.datagen.workloads.registry import KINDS, meanings
+from deltamark.datagen.workloads.registry import KINDS, PLAIN, meanings
 from deltamark.harness.console.formatting import (
     MARK,
     NOTHING,
@@ -58,9 +58,10 @@ def tables(records: Iterable[Record], sf: str) -> list[Table]:
         return []
     db = relations([lookup])
     candidates = [
-        *side_by_side(db, lookup), physical(db), product(db), *workers(db), variants(db), from_sql(db), small(db),
-        latency(db), *workloads(db), crossover(db), load(db), state(db), others(db), distributed(db),
-        *(beside_published(db, lookup, *each) for each in COMPARED),
+        *side_by_side(db, lookup), physical(db, lookup), product(db), *workers(db), variants(db), from_sql(db),
+        small(db, lookup), latency(db), *workloads(db), crossover(db), load(db), state(db), others(db),
+        distributed(db),
+        *(beside_published(db, lookup, *each) for each in COMPARED if lookup.is_published),
     ]  # fmt: skip
     return [with_reasons(table, lookup.records) for table in candidates if table.rows]
 
@@ -99,15 +100,18 @@ def cutting(db: Relations, source: str) -> list[str]:
     return [f"not included: cutting the batches and making their times, {brief(low).text} to {brief(high).text}"]
 
 
-def physical(db: Relations) -> Table:
+def physical(db: Relations, lookup: Lookup) -> Table:
     """Make the table `1,000 10,000 100,000 1,000,000 peak rate hot dog`."""
-    source, label = single(PHYSICAL), published.sources()["hot-dog"].label
+    source = single(PHYSICAL)
+    notes = [FASTEST, *cutting(db, source)]
     columns: list[Column] = [
         ("query", "name", words), *by_batching(PHYSICAL, PHYSICAL_HEADERS), PEAK,
-        ("hot dog", "any_value(hot_dog)", rate),
     ]  # fmt: skip
+    if lookup.is_published:
+        columns.append(("hot dog", "any_value(hot_dog)", rate))
+        notes.append(published.sources()["hot-dog"].label)
     title = "Physical batches: seconds for the whole stream, L = 1"
-    return db.table("physical", title, columns, source, [FASTEST, *cutting(db, source), label], has_foot=True)
+    return db.table("physical", title, columns, source, notes, has_foot=True)
 
 
 PHYSICAL_HEADERS = [f"{size:,}" for _, size in PHYSICAL]
@@ -125,7 +129,7 @@ def product(db: Relations) -> Table:
     return db.table("product", title, columns, source, [FASTEST, *cutting(db, source)], has_foot=True)
 
 
-SEVERAL = "workers > 1 AND is_default AND workload = 'insert'"
+SEVERAL = "workers > 1 AND is_default AND plain(workload)"
 COST = (
     "COST: the fewest workers that beat one thread of DuckDB recomputing after each batch; "
     "for other engines: that beat one worker of ours"
@@ -148,7 +152,7 @@ def _workers(db: Relations, batching: Batching) -> Table:
             SELECT query, false AS of_ours, rate FROM single c WHERE ours AND {has(batching)}
             UNION ALL SELECT query, true, rate FROM recomputed WHERE rounds = {logical * size}
         ) rival ON rival.query = c.query AND rival.of_ours = c.ours
-        WHERE dataflow = '' AND workload = 'insert' AND {has(batching)} AND workers IN {listed(numbers)}
+        WHERE dataflow = '' AND plain(workload) AND {has(batching)} AND workers IN {listed(numbers)}
         GROUP BY rank, engine, c.query, name
         HAVING NOT (count(*) = 1 AND bool_or(has_master) AND {batching in ON_SPARK}) ORDER BY rank, c.query"""
     gain = "max(c.rate) FILTER (workers > 1) / any_value(c.rate) FILTER (workers = 1)"
@@ -185,7 +189,7 @@ def variants(db: Relations) -> Table:
             FROM (SELECT DISTINCT query, is_default, variant FROM latest WHERE ours)
         ) LEFT JOIN (
             SELECT dataflow AS variant, * EXCLUDE (variant, is_default) FROM cells
-            WHERE ours AND workers = 1 AND workload = 'insert' AND (L, P) IN {listed(PHYSICAL)}
+            WHERE ours AND workers = 1 AND plain(workload) AND (L, P) IN {listed(PHYSICAL)}
         ) c USING (query, variant)
         WHERE number > 1 GROUP BY query, is_default, variant ORDER BY query, NOT is_default, variant"""
     notes = [FASTEST, "the other tables show the first dataflow of a query"]
@@ -207,21 +211,24 @@ def from_sql(db: Relations) -> Table:
             (f"{header} from SQL", at(has(each, made), "c.whole"), whole), (f"{header} ratio", slower, ratio),
         ]  # fmt: skip
     source = f"""
-        FROM cells c WHERE ours AND workers = 1 AND workload = 'insert' AND (L, P) IN {listed(FROM_SQL)}
+        FROM cells c WHERE ours AND workers = 1 AND plain(workload) AND (L, P) IN {listed(FROM_SQL)}
         GROUP BY query HAVING bool_or(dataflow = '{VARIANT}') ORDER BY query"""
     title = "Dataflows from SQL, beside those written by hand: seconds for the whole stream, or tuples a second"
     notes = ["ratio: how much longer the dataflow from SQL takes"]
     return db.table("sql", title, columns, source, notes, has_foot=True)
 
 
-def small(db: Relations) -> Table:
+def small(db: Relations, lookup: Lookup) -> Table:
     """Make the table of rates at P = 1, 10 and 100 beside the hot dog column."""
     columns: list[Column] = [
         ("query", "name", words), *((f"{each[1]:,}", at(has(each), "shown(c, c.rate)"), rate) for each in SMALL),
-        ("hot dog", "any_value(hot_dog)", rate), ("ratio", at(has(SMALL[0]), "shown(c, c.rate / hot_dog)"), ratio),
     ]  # fmt: skip
-    label = published.sources()["hot-dog"].label + "; ratio: ours at 1 to theirs"
-    notes = ["only windows spread over the stream are timed", label]
+    notes = ["only windows spread over the stream are timed"]
+    if lookup.is_published:
+        columns += [
+            ("hot dog", "any_value(hot_dog)", rate), ("ratio", at(has(SMALL[0]), "shown(c, c.rate / hot_dog)"), ratio),
+        ]  # fmt: skip
+        notes.append(published.sources()["hot-dog"].label + "; ratio: ours at 1 to theirs")
     return db.table("small", "Small batches: tuples per second, L = 1", columns, single(SMALL), notes, has_foot=True)
 
 
@@ -242,7 +249,7 @@ def workloads(db: Relations) -> Iterator[Table]:
     """Make the tables of workloads: by query, and the means of several engines."""
     found = db.rows("""
         SELECT DISTINCT workload, physical FROM latest
-        WHERE workload <> 'insert' AND workers = 1 AND logical = 1 AND is_default""")
+        WHERE NOT plain(workload) AND workers = 1 AND logical = 1 AND is_default""")
     streams = sorted(found, key=_order)
     names = [name if size == FINE[1] else f"{name}, 1 x {size}" for name, size in streams]
     conditions = [f"c.workload = {literal(name)} AND c.P = {size}" for name, size in streams]
@@ -327,7 +334,7 @@ def load(db: Relations) -> Table:
     source = f"""
         FROM single c JOIN (
             SELECT query, arg_max(oracle_seconds, cell) AS once FROM latest
-            WHERE workload = 'insert' AND oracle_seconds > 0 GROUP BY query
+            WHERE plain(workload) AND oracle_seconds > 0 GROUP BY query
         ) USING (query) WHERE ours GROUP BY query
         HAVING bool_or((L, P) IN {listed((coarse, fine))}) ORDER BY query"""
     return db.table(
@@ -363,7 +370,7 @@ def state(db: Relations) -> Table:
 
 
 OTHERS = f"""
-    FROM latest c WHERE NOT CASE WHEN workload <> 'insert' THEN false
+    FROM latest c WHERE NOT CASE WHEN NOT plain(workload) THEN false
         WHEN is_default THEN workers > 1 OR (logical, physical) IN {listed({*PHYSICAL, *PRODUCT, *SMALL, *CROSSOVER})}
         ELSE ours AND workers = 1 AND (logical, physical) IN {listed(PHYSICAL)} END"""
 """The records that no other table has a column for."""
@@ -374,7 +381,7 @@ def others(db: Relations) -> Table:
     for workload, logical, size, number in db.rows(
         f"SELECT DISTINCT workload, logical, physical, workers {OTHERS} ORDER BY ALL"
     ):
-        header = f"{workload} " * (workload != "insert") + f"{logical} x {size}" + f" -w{number}" * (number > 1)
+        header = f"{workload} " * (workload not in PLAIN) + f"{logical} x {size}" + f" -w{number}" * (number > 1)
         cell = f"(workload, logical, physical, workers) = {literal((workload, logical, size, number))}"
         columns.append((header, f"arg_max(c.whole, cell) FILTER ({cell})", whole))
     title = "Other batches and workloads: seconds for the whole stream, or tuples per second"
@@ -410,7 +417,7 @@ def distributed(db: Relations) -> Table:
                     any_value(r) FILTER (engine = '{spark}' AND workers = {shards}) AS spark,
                     any_value(r) FILTER (engine = '{spark_sql}' AND workers = {shards}) AS recomputed
                 FROM asked JOIN records r USING (id)
-                WHERE dataflow = '' AND workload = 'insert' AND (L, P) IN {listed(ON_SPARK)} GROUP BY query, L
+                WHERE dataflow = '' AND plain(workload) AND (L, P) IN {listed(ON_SPARK)} GROUP BY query, L
             )
             LEFT JOIN by_commit one ON one.cell = embedded.cell AND one.commit = spark.commit
             LEFT JOIN by_commit two ON two.cell = recomputed.cell AND two.commit = spark.commit
@@ -518,7 +525,7 @@ def beside_published(db: Relations, lookup: Lookup, source: str, table: str) -> 
         ]  # fmt: skip
     db.add("theirs", pa.Table.from_pylist(theirs, THEIRS))
     rows = """
-        FROM theirs t LEFT JOIN cells c ON c.ours AND c.workload = 'insert' AND c.query = t.query
+        FROM theirs t LEFT JOIN cells c ON c.ours AND plain(c.workload) AND c.query = t.query
             AND c.dataflow = t.dataflow AND (c.L, c.P, c.workers) = (t.L, t.P, t.used)
         GROUP BY t.name HAVING count(c.id) > 0 ORDER BY min(t.number)"""
     publication = published.sources()[source]
@@ -539,7 +546,7 @@ def _batching(logical: int, physical: int, workers: int) -> str:
 
 TO_FASTEST = "to the fastest"
 PLACE = "workload, workers, L, P"
-PLACE_ORDER = "workload <> 'insert', workload, workers, L * P, L"
+PLACE_ORDER = "NOT plain(workload), workload, workers, L * P, L"
 PLACES = """
     SELECT workload, workers, logical AS L, physical AS P FROM latest WHERE is_default GROUP BY ALL
     HAVING count(DISTINCT engine) > 1 AND bool_or(engine IN (SELECT engine FROM latest WHERE is_external))"""
@@ -553,7 +560,7 @@ BESIDE = f"""(
 
 SUFFIX = """
     (CASE WHEN workers > 1 THEN ', ' || workers || ' workers' ELSE '' END)
-    || (CASE WHEN workload <> 'insert' THEN ', ' || workload ELSE '' END)"""
+    || (CASE WHEN NOT plain(workload) THEN ', ' || workload ELSE '' END)"""
 """The workers and the workload, unless they are the usual ones."""
 
 Mean = tuple[str, str, Format]
@@ -591,7 +598,7 @@ def _means(db: Relations, lookup: Lookup, batchings: Sequence[Batching], name: s
                     bool_or(is_doubtful) AS doubtful
                 FROM {BESIDE} GROUP BY {PLACE}, rank, runner)
         ) WHERE most > 0 GROUP BY workload, workers, rank, runner
-        ORDER BY workload <> 'insert', workload, workers, rank"""
+        ORDER BY NOT plain(workload), workload, workers, rank"""
     notes = ["geometric means over the queries that an engine answered; columns are batches of L x P rounds"]
     table = db.table(name, f"Engines: {title}", columns, source, notes)
     if any(entry.text.removesuffix(MARK).endswith(")") for row in table.rows for entry in row[2:]):
@@ -622,7 +629,7 @@ def _by_query(db: Relations, workload: str, number: int, logical: int, size: int
             (runner, at(f"rank = {rank}", "shown(c, rate)"), rate),
             (TO_FASTEST, at(f"rank = {rank}", "shown(c, share)"), ratio),
         ]
-    of = f"{logical} x {size}" + f", {number} workers" * (number > 1) + f", {workload}" * (workload != "insert")
+    of = f"{logical} x {size}" + f", {number} workers" * (number > 1) + f", {workload}" * (workload not in PLAIN)
     name = f"engines {of}".replace(" x ", "x").replace(",", "").replace(" ", "-")
     source = f"FROM {BESIDE} c WHERE {here} GROUP BY query ORDER BY query"
     return db.table(name, f"Engines by query: tuples per second, {of}", columns, source)
@@ -686,7 +693,7 @@ def summary(records: Iterable[Record], sf: str) -> Table:
             logical, physical, list(rate) AS rates, count(*) AS number,
             arg_min(c, (rate, cell)) AS slowest, arg_max(c, (rate, -cell)) AS fastest, bool_or(is_doubtful) AS doubtful,
             row_number() OVER (
-                ORDER BY rank, workers, workload <> 'insert', workload, logical * physical, logical) AS position
+                ORDER BY rank, workers, NOT plain(workload), workload, logical * physical, logical) AS position
         FROM latest c WHERE has_numbers AND is_default GROUP BY rank, runner, workers, workload, logical, physical"""
     total, most = db.rows(f"SELECT count(*), coalesce(max(number), 0) FROM ({groups})")[0]
     columns: list[Column] = [

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from deltamark.datagen.derived import DerivedRows, ExtendedDataset
-from deltamark.datagen.schema import RELATION_NAMES, RELATIONS
+from deltamark.datagen.tpch import RELATIONS
 from deltamark.datagen.workloads.registry import workload
-from deltamark.datagen.workloads.versions import drawn, versions
+from deltamark.datagen.workloads.steps import drawn, versions
 from deltamark.harness.check.oracle import LiveRows
 
 CHANGED = {
@@ -89,7 +89,7 @@ def test_the_table_of_a_relation_ends_with_its_derived_rows(chunked):
 @pytest.mark.parametrize("name", ["update:40", "churn:40", "hot:40"])
 def test_keys_stay_unique_and_the_number_of_live_rows_is_bounded(chunked, name):
     work = workload(chunked, name)
-    for relation in set(RELATION_NAMES) - {"partsupp"}:  # its keys are not unique at this scale
+    for relation in set(RELATIONS) - {"partsupp"}:  # its keys are not unique at this scale
         for round_ in last_rounds(work, 40)[::7]:
             rows = live(work, relation, round_)
             keys = list(zip(*(values(work, relation, key, rows) for key in RELATIONS[relation].key), strict=True))
@@ -121,7 +121,7 @@ def test_an_update_replaces_orders_with_all_their_lines(sf001):
 def test_churn_changes_every_relation_in_each_round(chunked):
     work = workload(chunked, "churn:9")
     for round_ in last_rounds(work, 9)[1:]:
-        assert all(work.pieces(name, round_, round_ + 1) for name in RELATION_NAMES)
+        assert all(work.pieces(name, round_, round_ + 1) for name in RELATIONS)
         there = values(work, "supplier", "suppkey", live(work, "supplier", round_))
         assert len(there) == chunked.rows("supplier") - 1
         assert set(values(work, "partsupp", "suppkey", live(work, "partsupp", round_))) == set(there)

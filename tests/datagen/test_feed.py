@@ -16,16 +16,16 @@ from support.harness.written_workloads import DEFINITIONS, Change, listed, writt
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta, Feed
-from deltamark.datagen.schema import RELATION_NAMES, RELATIONS, relation
+from deltamark.datagen.tpch import RELATIONS
+from deltamark.datagen.workloads.arrivals import Window
 from deltamark.datagen.workloads.registry import workload
-from deltamark.datagen.workloads.window import Window
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError
 
 
 def timed(changes: list[Change], logical: int) -> Counter[tuple[str, int, int, int]]:
     return Counter(
-        (name, row, 8 * (round_ // logical) + RELATION_NAMES.index(name), diff) for round_, name, row, diff in changes
+        (name, row, 8 * (round_ // logical) + RELATIONS[name].rank, diff) for round_, name, row, diff in changes
     )
 
 
@@ -58,7 +58,7 @@ def test_the_batches_of_all_workers_are_the_workload(shape, kind, size, logical,
         name = kind if kind == "insert" else f"{kind}:{min(size, len(lines))}"
         work = workload(dataset, name)
         assert batches(work, logical, physical, workers) == timed(written(dataset, name), logical)
-        assert {each: work.most_live(each) for each in RELATION_NAMES} == most_live(written(dataset, name), kind)
+        assert {each: work.most_live(each) for each in RELATIONS} == most_live(written(dataset, name), kind)
         assert work.rounds == 1 + max(change[0] for change in written(dataset, name))
 
 
@@ -122,7 +122,7 @@ def test_a_window_of_several_cycles_is_the_window_over_the_orders_again_and_agai
         work = Window(dataset, size, cycles)
         found: Counter[tuple[str, int, int, int]] = Counter()
         for worker in range(workers):
-            columns = {name: ["comment"] for name in RELATION_NAMES}
+            columns = {name: ["comment"] for name in RELATIONS}
             feed = Feed(work, columns, logical=logical, worker=worker, workers=workers)
             for batch in feed.batches(physical):
                 for delta in batch:
@@ -131,18 +131,18 @@ def test_a_window_of_several_cycles_is_the_window_over_the_orders_again_and_agai
                     assert (np.diff(delta.time) >= 0).all()
                 found += seen(batch)
         assert found == wanted
-        assert {each: work.most_live(each) for each in RELATION_NAMES} == {
-            each: workload(again, f"window:{size}").most_live(each) for each in RELATION_NAMES
+        assert {each: work.most_live(each) for each in RELATIONS} == {
+            each: workload(again, f"window:{size}").most_live(each) for each in RELATIONS
         }
 
 
 def most_live(changes: list[Change], kind: str) -> dict[str, int]:
     """Count the rows at the end of each round; for `refresh` the bound is the number of all rows."""
-    live, most = Counter(), dict.fromkeys(RELATION_NAMES, 0)
+    live, most = Counter(), dict.fromkeys(RELATIONS, 0)
     for _, of_round in itertools.groupby(sorted(changes), key=lambda change: change[0]):
         for _, name, _, diff in of_round:
             live[name] += diff if kind != "refresh" else max(diff, 0)
-        most = {name: max(most[name], live[name]) for name in RELATION_NAMES}
+        most = {name: max(most[name], live[name]) for name in RELATIONS}
     return most
 
 
@@ -155,7 +155,7 @@ def check_delta(dataset: Dataset, delta: Delta, first: int, last: int) -> None:
     table = dataset.table(delta.relation).take(dataset.numbers(delta.relation, np.array(delta.rows)))
     for name, values in delta.columns.items():
         stored = table.column(name)
-        if relation(delta.relation).column(name).kind == "code":
+        if RELATIONS[delta.relation].column(name).kind == "code":
             words = dataset.dictionary(delta.relation, name).to_pylist()
             assert [words[code] for code in values] == stored.to_pylist()
         else:
@@ -166,7 +166,7 @@ def check_delta(dataset: Dataset, delta: Delta, first: int, last: int) -> None:
 @pytest.mark.parametrize(("logical", "physical"), [(1, 1000), (7, 13), (1000, 1), (10**9, 1)])
 def test_real_data_is_cut_into_the_workload(chunked, name, logical, physical):
     work = workload(chunked, name)
-    feed = Feed(work, {relation: ["comment"] for relation in RELATION_NAMES}, logical=logical)
+    feed = Feed(work, {relation: ["comment"] for relation in RELATIONS}, logical=logical)
     deltas = [delta for batch in feed.batches(physical) for delta in batch]
     assert seen(deltas) == timed(written(chunked, name), logical)
 
@@ -212,11 +212,11 @@ def test_only_the_listed_columns_are_read(sf001):
         ),
         (
             lambda d: workload(d, "hot:601"),
-            "more rounds than groups of customers and parts: hot:601; at this scale at most hot:600",
+            "more rounds than groups of customer and part: hot:601; at this scale at most hot:600",
         ),
         (
             lambda d: Window(d, 1500, cycles=2),
-            "an order would arrive again before it leaves: window:1500; at this scale at most window:1499",
+            "an event would arrive again before it leaves: window:1500; at this scale at most window:1499",
         ),
         (
             lambda d: workload(d, "insert").check_end(15, 10),

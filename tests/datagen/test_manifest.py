@@ -22,15 +22,16 @@ from deltamark.datagen.feed import Feed
 from deltamark.datagen.graphs.generator import graph
 from deltamark.datagen.graphs.make import directory_of, read_graph
 from deltamark.datagen.make import Wanted
-from deltamark.datagen.manifest import FILE
+from deltamark.datagen.manifest import FILE, folder_of
 from deltamark.datagen.prebatch import write_arrow
-from deltamark.datagen.schema import RELATION_NAMES, RELATIONS
 from deltamark.datagen.sealed import DIGEST, digest_of, write_sealed
+from deltamark.datagen.tpch import RELATIONS
 from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.main import main
 from deltamark.harness.results import machine
 
+MEMBERS = folder_of("members", "lineitem")
 EVERYTHING = {relation.name: [column.name for column in relation.columns] for relation in RELATIONS.values()}
 
 
@@ -42,7 +43,7 @@ def directory(tmp_path: Path) -> Path:
 def rows(dataset: Dataset) -> dict[str, list[tuple[Any, ...]]]:
     """Return all rows of the feed."""
     feed = Feed(workload(dataset, "window:2"), EVERYTHING)
-    found: dict[str, list[tuple[Any, ...]]] = {name: [] for name in RELATION_NAMES}
+    found: dict[str, list[tuple[Any, ...]]] = {name: [] for name in RELATIONS}
     for batch in feed.batches(3):
         for delta in batch:
             found[delta.relation] += zip(*(each.tolist() for each in delta.columns.values()), strict=True)
@@ -162,7 +163,7 @@ def replace(directory: Path, relation: str, batch: pa.RecordBatch) -> None:
     """Put another first file in place of a relation's, and enter it in the manifest."""
     chunk = write_arrow(directory, f"{relation}/00000.arrow", batch)
     raw = json.loads((directory / FILE).read_text())
-    chunks = raw["order_lines"] if relation == "order_lines" else raw["relations"][relation]["chunks"]
+    chunks = raw["members"]["lineitem"] if relation == MEMBERS else raw["relations"][relation]["chunks"]
     chunks[0] |= {"bytes": chunk.bytes, "mtime_ns": chunk.mtime_ns, "sha256": chunk.sha256}
     write_sealed(directory / FILE, raw)
 
@@ -224,9 +225,9 @@ def test_a_dictionary_that_differs_between_files_is_an_error(directory):
     ],
 )
 def test_positions_beyond_lineitem_are_an_error(directory, positions, message):
-    batch = first_file(directory, "order_lines")
-    replace(directory, "order_lines", with_column(batch, "first", pa.array(positions, pa.int64())))
-    with pytest.raises(DeltamarkError, match=rf"order_lines/0000\d.arrow: {message}"):
+    batch = first_file(directory, MEMBERS)
+    replace(directory, MEMBERS, with_column(batch, "first", pa.array(positions, pa.int64())))
+    with pytest.raises(DeltamarkError, match=rf"{MEMBERS}/0000\d.arrow: {message}"):
         rows(Dataset.open(directory))
 
 
@@ -277,7 +278,7 @@ def test_an_altered_file_of_a_graph_is_an_error(tmp_path):
 def test_the_digest_of_the_data_in_records_does_not_depend_on_file_times(directory):
     before, path = machine.data(directory), directory / FILE
     raw = json.loads(path.read_text())
-    raw["order_lines"][0]["mtime_ns"] += 1
+    raw["members"]["lineitem"][0]["mtime_ns"] += 1
     write_sealed(path, raw)
     assert machine.data(directory) == before
     raw["generator"] = "another"
@@ -288,7 +289,7 @@ def test_the_digest_of_the_data_in_records_does_not_depend_on_file_times(directo
 def test_complete_data_is_read_from_a_directory_without_write_permission(directory):
     """Verifying corrects time stamps; on a read-only disk that fails without an error."""
     raw = json.loads((directory / FILE).read_text())
-    for chunk in raw["order_lines"]:
+    for chunk in raw["members"]["lineitem"]:
         os.utime(directory / chunk["file"], ns=(0, 0))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "utime", denied)

@@ -11,9 +11,9 @@ from support.harness.local_tasks import tasks_in_process
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.make import Wanted, make_data
-from deltamark.datagen.schema import RELATION_NAMES
 from deltamark.datagen.skew.columns import SKEWED, SkewedColumns
 from deltamark.datagen.skew.law import cumulated, drawn, ranking, weights
+from deltamark.datagen.tpch import RELATIONS
 from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.check.skewed_data import check_skewed
@@ -119,7 +119,7 @@ def test_a_ranking_is_a_permutation():
 def test_the_rounds_are_those_of_insert(chunked):
     skewed, plain = workload(chunked, "zipf:1"), workload(chunked, "insert")
     assert skewed.rounds == plain.rounds
-    for name in RELATION_NAMES:
+    for name in RELATIONS:
         assert skewed.pieces(name, 7, 9) == plain.pieces(name, 7, 9)
         assert skewed.most_live(name) == plain.most_live(name) == skewed.dataset.rows(name)
 
@@ -138,7 +138,7 @@ def test_existing_skewed_data_is_used(data, monkeypatch):
 
 def test_missing_skewed_data_is_made_or_named(tmp_path, data):
     wanted = Wanted(tmp_path, Decimal("0.001"), workloads=("zipf:0.5", "zipf:0.5"))
-    (stored,) = data.glob("tpch-sf0.001-*-v2")
+    (stored,) = data.glob("tpch-sf0.001-*-v3")
     wanted.directory.symlink_to(stored)
     plain = Dataset.open(wanted.directory)
     with pytest.raises(DeltamarkError) as error:

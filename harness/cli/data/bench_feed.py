@@ -11,7 +11,6 @@ import time
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Feed
-from deltamark.datagen.schema import RelationName
 from deltamark.datagen.workloads.registry import workload
 from deltamark.harness.cli.data.data import ensure
 from deltamark.harness.cli.options import add_data as options
@@ -21,7 +20,7 @@ from deltamark.harness.console.table import Entries, Table, text
 
 __all__ = ["options", "run"]
 
-COLUMNS: dict[RelationName, list[str]] = {
+COLUMNS: dict[str, list[str]] = {
     "customer": ["custkey", "nationkey"],
     "lineitem": ["orderkey", "suppkey", "extendedprice", "discount"],
     "nation": ["nationkey", "name", "regionkey"],

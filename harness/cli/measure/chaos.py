@@ -29,6 +29,7 @@ from typing import TypeVar
 from deltamark.datagen.scratch import scratch
 from deltamark.datagen.workloads.registry import NAMES, known_workload
 from deltamark.errors import DeltamarkError, unknown
+from deltamark.harness.benchmarks.benchmark import benchmark
 from deltamark.harness.chaos.bench import BenchTrial
 from deltamark.harness.chaos.compare import CompareTrial
 from deltamark.harness.chaos.data import DataTrial
@@ -42,7 +43,6 @@ from deltamark.harness.cli.data.data import ensure
 from deltamark.harness.cli.options import MAX_SEED, MAX_TIMES, add_data, batch_size, whole, words, worker_counts
 from deltamark.harness.console.console import say
 from deltamark.harness.measure.cell import Cell
-from deltamark.queries.catalogue import query
 
 SPARK, HOSTS = "spark", "hosts"
 KINDS = ("data", "bench", "compare", SPARK, HOSTS)
@@ -93,7 +93,7 @@ def _check(args: argparse.Namespace) -> None:
         for name in {*names} - {*known}:
             raise unknown(kind, name, known)
     for name in args.queries:
-        query(name)
+        benchmark().query(name)
     known_workload(args.workload)
     if not (args.kinds and args.victims and args.faults and args.queries):
         raise DeltamarkError("nothing to strike", "an empty list", "leave KINDS, VICTIMS, FAULTS and QUERIES out")

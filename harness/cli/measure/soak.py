@@ -19,8 +19,7 @@ from contextlib import closing
 from dataclasses import dataclass
 
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.schema import RelationName
-from deltamark.datagen.workloads.window import Window
+from deltamark.datagen.workloads.arrivals import Window
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.data.data import ensure
 from deltamark.harness.cli.options import add_cell, cell_of, size
@@ -32,7 +31,6 @@ from deltamark.harness.engines.registry import capabilities, open_engine
 from deltamark.harness.measure import resources
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.stats import median, percentile
-from deltamark.queries.catalogue import query
 
 LINES = 32
 """The number of lines of a whole run, about."""
@@ -41,9 +39,6 @@ FLAT_RATIOS = {"memory MB": 1.1, "p99": 1.25}
 """The largest ratios of the last quarter to the first that are called flat. Not tuned: on a shared machine, the 99th
 percentiles of two quarters of the same run differed by 10%.
 """
-
-MOVING: tuple[RelationName, ...] = ("orders", "lineitem")
-"""The relations whose rows enter and leave a window."""
 
 FIGURES = {"state rows": count, "memory MB": megabytes, "ns/update": count, "p50": brief, "p99": brief, "max": brief}
 """The figures of a line, and their formats."""
@@ -76,8 +71,9 @@ def run(args: argparse.Namespace) -> int:
         raise DeltamarkError("soak needs a sliding window", cell.workload, "write --workload window:10000")
     if capabilities(cell.engine).reads_input:
         raise DeltamarkError("soak feeds no engine that reads the input itself", cell.engine, "leave out --engine")
-    if not set(MOVING) & set(query(cell.query).relations):
-        remedy = f"name a query over {' or '.join(MOVING)}"
+    moving = _moving(cell)
+    if not {*moving} & {*cell.reads}:
+        remedy = f"name a query over {' or '.join(moving) or 'relations with the role events'}"
         raise DeltamarkError("no input of the query moves in a window", cell.query, remedy)
     dataset = ensure(args)
     say(f"{cell}\n{'updates':>13} " + " ".join(f"{name:>11}" for name in FIGURES))
@@ -93,13 +89,19 @@ def run(args: argparse.Namespace) -> int:
     return 130 if interrupted else 0
 
 
+def _moving(cell: Cell) -> tuple[str, ...]:
+    """Return the relations whose rows enter and leave a window."""
+    events = cell.home.relations.events
+    return (events.name, *cell.home.relations.members(events.name)) if events else ()
+
+
 def soak(cell: Cell, dataset: Dataset, window: int, updates: int | None) -> Iterator[SoakLine]:
     """Run a query over a window until it has received some updates; yield the figures of each part of the run."""
-    orders = dataset.rows("orders")
-    moving = set(MOVING) & set(query(cell.query).relations)
+    work = Window(dataset, window)
+    events, moving = work.rounds - 1, {*_moving(cell)} & {*cell.reads}
     in_cycle = 2 * sum(dataset.rows(name) for name in moving)
     cycles = 1 if updates is None else -(-updates // in_cycle) + 1  # retractions begin a window later
-    rounds = orders if updates is None else -(-updates * orders // in_cycle)
+    rounds = events if updates is None else -(-updates * events // in_cycle)
     of_batch = cell.logical * cell.physical
     step = max(-(-rounds // (LINES * of_batch)), 1) * of_batch
     done = 0

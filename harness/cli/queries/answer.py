@@ -24,7 +24,6 @@ from deltamark.harness.console.compilation import ensure_compiled
 from deltamark.harness.console.console import say, write_csv
 from deltamark.harness.console.table import grid
 from deltamark.harness.engines.base import Value
-from deltamark.queries.catalogue import query
 
 Rows = Sequence[tuple[Value, ...]]
 
@@ -45,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
         for changes in stream.changes(end):
             snapshot.add(changes)
         names = [column.name for column in answer_columns(stream.schema)]
-        FORMATS[args.format](names, snapshot.answer(query(cell.query).order_by))
+        FORMATS[args.format](names, snapshot.answer(cell.definition.order_by))
     return 0
 
 

@@ -17,7 +17,7 @@ from deltamark.errors import DeltamarkError
 from deltamark.harness.check.change_stream import end_after_rounds
 from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import add_cell, cell_of
-from deltamark.harness.engines.plans import specified_plan
+from deltamark.harness.engines.plans import plan_of, specified_plan
 from deltamark.harness.engines.registry import PLAN_ENGINES, capabilities
 from deltamark.harness.measure.cell import Cell
 
@@ -36,16 +36,18 @@ def run(args: argparse.Namespace) -> int:
     analyzes = args.analyze or args.rounds is not None
     args.sf = args.sf or (ANALYZED_SF if analyzes else PLANNED_SF)
     cell = cell_of(args)
-    print(_analyzed(cell, args) if analyzes else _planned(cell))
+    print(_analyzed(cell, args) if analyzes else _planned(cell, args))
     return 0
 
 
-def _planned(cell: Cell) -> str:
-    """Describe the program of a cell without data."""
+def _planned(cell: Cell, args: argparse.Namespace) -> str:
+    """Describe the program of a cell, without data if the benchmark has a specification."""
     if cell.engine not in PLAN_ENGINES:
         remedy = f"give --engine {' or '.join(PLAN_ENGINES)}"
         raise DeltamarkError("an engine that does not run our plans", cell.engine, remedy)
-    return PLAN_ENGINES[cell.engine].explain(specified_plan(cell), cell.workers)
+    specified = cell.home.source.specification(args.sf, cell.workload) is not None
+    plan = specified_plan(cell) if specified else plan_of(cell, workload(quietly(args), cell.workload))
+    return PLAN_ENGINES[cell.engine].explain(plan, cell.workers)
 
 
 def _analyzed(cell: Cell, args: argparse.Namespace) -> str:

@@ -19,6 +19,7 @@ from random import Random
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.registry import known_workload, workload
 from deltamark.errors import whole_number
+from deltamark.harness.benchmarks.benchmark import benchmark
 from deltamark.harness.check import verify
 from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import (
@@ -36,7 +37,6 @@ from deltamark.harness.console.console import say, warn
 from deltamark.harness.console.progress import ProgressLine
 from deltamark.harness.engines.registry import DEFAULT, PLAN_ENGINES, known_stream_engine
 from deltamark.harness.measure.cell import Cell
-from deltamark.queries.catalogue import QUERIES, parameters, query
 
 WORKLOADS = "insert,window:500,refresh:5,slide:500,late:500,update:5,churn:5,hot:8,zipf:1"
 
@@ -46,7 +46,7 @@ def options(parser: argparse.ArgumentParser) -> None:
     add_data(parser)
     add("queries", nargs="*", help="queries to check (default: all)")
     add("--sql", type=sql_files, default=(), metavar="FILE,FILE", help="files of SQL, as queries to check")
-    add("--workload", default=WORKLOADS, help="workloads, separated by commas")
+    add("--workload", default="", help=f"workloads, separated by commas (default for tpch: {WORKLOADS})")
     add("--logical", default="1,7,1000", help="rounds that share a logical time, separated by commas")
     add("--physical", default="1,13,1000,all", help="logical batches fed at once, separated by commas")
     add("--workers", default="1", help="numbers of workers, separated by commas")
@@ -61,6 +61,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 class VerifyRequest:
     """The settings of one run of this command. times: 0 for every logical time."""
 
+    benchmark: str
     queries: tuple[str, ...]
     workloads: tuple[str, ...]
     logical: tuple[int, ...]
@@ -74,6 +75,8 @@ class VerifyRequest:
 
 
 def run(args: argparse.Namespace) -> int:
+    home = benchmark(args.benchmark)
+    args.workload = args.workload or (WORKLOADS if home.relations.events else home.workload)
     request = _request(args)
     dataset = quietly(args)
     ensure_compiled()
@@ -95,16 +98,18 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _request(args: argparse.Namespace) -> VerifyRequest:
-    queries, workloads = [*args.queries, *args.sql] or list(QUERIES), tuple(args.workload.split(","))
+    home = benchmark(args.benchmark)
+    queries = [*args.queries, *args.sql] or list(home.queries)
+    workloads = tuple(args.workload.split(","))
     for name in queries:
-        query(name)
-        parameters(name, args.sf, args.parameters)
+        home.parameters(name, home.source.scale(args.sf), args.parameters)
     for name in workloads:
         known_workload(name)
     times = 0 if args.times == "every" else whole_number(args.times, 1, MAX_TIMES)
     return VerifyRequest(
-        tuple(queries), workloads, batch_sizes(args.logical), tuple(map(physical, args.physical.split(","))),
-        worker_counts(args.workers), times, args.seed, args.parameters, known_stream_engine(args.engine), args.master,
+        args.benchmark, tuple(queries), workloads, batch_sizes(args.logical),
+        tuple(map(physical, args.physical.split(","))), worker_counts(args.workers), times, args.seed, args.parameters,
+        known_stream_engine(args.engine), args.master,
     )  # fmt: skip
 
 
@@ -112,17 +117,19 @@ def _cells(request: VerifyRequest, dataset: Dataset) -> Iterator[Cell]:
     for name in request.queries:
         for work in request.workloads:
             for logical in request.logical:
-                yield Cell(name, dataset.manifest.sf, work, logical, seed=request.parameters)
+                yield Cell(
+                    name, dataset.manifest.sf, work, logical, seed=request.parameters, benchmark=request.benchmark
+                )
 
 
 def _violations(cell: Cell, request: VerifyRequest, dataset: Dataset) -> Iterator[str]:
     """Check a query over a workload in logical batches of one size; yield each result, which is empty if it holds."""
     chance = Random(f"{request.seed} {cell}")  # noqa: S311 (no secret)
-    work, answers = workload(dataset, cell.workload), query(cell.query)
+    work, answers = workload(dataset, cell.workload), cell.definition
     times = (
-        verify.random_times(work, answers.relations, cell.logical, request.times, chance)
+        verify.random_times(work, cell.reads, cell.logical, request.times, chance)
         if request.times
-        else verify.every_time(work, answers.relations, cell.logical)
+        else verify.every_time(work, cell.reads, cell.logical)
     )
     compared = [  # the other variants are compared by their streams below
         cell.but(variant=variant, physical=chance.choice(request.physical), workers=chance.choice(request.workers))
@@ -140,7 +147,7 @@ def _violations(cell: Cell, request: VerifyRequest, dataset: Dataset) -> Iterato
 
 def _equivalent_cells(cell: Cell, request: VerifyRequest) -> Iterator[Cell]:
     """Yield the cells whose streams must equal the cell's."""
-    answers = query(cell.query)
+    answers = cell.definition
     cell = cell.but(engine=request.engine, master=request.master if request.engine != cell.engine else "")
     for variant in answers.variants:
         if variant not in answers.accumulated:

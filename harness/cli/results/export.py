@@ -16,6 +16,7 @@ from pathlib import Path
 
 from deltamark.datagen.schema import scale_factor
 from deltamark.errors import DeltamarkError, naming
+from deltamark.harness.cli.options import add_benchmark
 from deltamark.harness.cli.results.tables import add_machine, directory, warn_of_foreign
 from deltamark.harness.cli.sweep_options import add_results
 from deltamark.harness.console.console import say, warn
@@ -39,6 +40,7 @@ STANDARD_OUTPUT = Path("-")
 def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=tuple(EXPORTS), help="output format")
     parser.add_argument("--sf", type=scale_factor, help="scale factor of the exported cells (default: all)")
+    add_benchmark(parser)
     add_results(parser)
     add_machine(parser)
     targets = ", ".join(export.target for export in EXPORTS.values())
@@ -68,7 +70,7 @@ def _source(args: argparse.Namespace, path: Path) -> ExportSource:
     stored = store.read(path)
     warn_of_foreign(stored, path)
     sf = "" if args.sf is None else str(args.sf)
-    records, setting = of_queries(stored.records, sf), f" SF={sf}" if sf else ""
+    records, setting = of_queries(stored.records, sf, args.benchmark), f" SF={sf}" if sf else ""
     if not records:
         raise DeltamarkError("nothing is measured", f"{path}{setting and ','}{setting}", f"make bench{setting}")
     last = max(store.sessions(path).values(), key=lambda header: header["started"], default=None)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from deltamark.datagen.schema import scale_factor
 from deltamark.errors import DeltamarkError, naming, unknown
-from deltamark.harness.cli.options import words
+from deltamark.harness.cli.options import add_benchmark, words
 from deltamark.harness.cli.sweep_options import add_results
 from deltamark.harness.compare.trees import git
 from deltamark.harness.console.console import OUT, say, warn
@@ -33,6 +33,7 @@ FILE = "history.html"
 
 def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
+    add_benchmark(parser)
     add("--sf", type=scale_factor, help="scale factor (default: all)")
     add("--queries", type=words, default=(), metavar="Q,Q", help="queries to show (default: all)")
     add_results(parser)
@@ -45,7 +46,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace) -> int:
     repository = _repository(args.repo)
     files = in_branch(args.repo, args.branch) if args.branch else in_directory(args.results)
-    measured, foreign = read(files)
+    measured, foreign = read(files, args.benchmark)
     usable = [each for each in measured if comparable(each)]
     if left_out := foreign + len(measured) - len(usable):
         warn(f"{left_out} records are left out: without numbers, without a commit, or timed in another way")

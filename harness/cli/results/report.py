@@ -9,8 +9,8 @@ import argparse
 from pathlib import Path
 
 from deltamark.errors import DeltamarkError, naming
-from deltamark.harness.cli.options import add_sf
-from deltamark.harness.cli.results.tables import add_machine, directory, warn_of_foreign
+from deltamark.harness.cli.options import add_benchmark, add_sf
+from deltamark.harness.cli.results.tables import add_machine, dataset_of, directory, warn_of_foreign
 from deltamark.harness.cli.sweep_options import add_results
 from deltamark.harness.console.console import say
 from deltamark.harness.report.page import ReportData, page
@@ -23,6 +23,7 @@ FILE = "report.html"
 
 
 def options(parser: argparse.ArgumentParser) -> None:
+    add_benchmark(parser)
     add_sf(parser)
     add_results(parser)
     add_machine(parser)
@@ -31,13 +32,13 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    machine, sf = directory(args), str(args.sf)
+    machine, (sf, named) = directory(args), dataset_of(args)
     stored = store.read(machine)
     warn_of_foreign(stored, machine)
-    queries = of_queries(stored.records, sf)
-    others = [record for record in stored.records if record.suite != TPCH]
+    queries = of_queries(stored.records, sf, args.benchmark)
+    others = [record for record in stored.records if record.suite != TPCH] if not named else []
     if not (queries or others):
-        raise DeltamarkError("nothing is measured", f"{machine}, SF {sf}", f"make bench SF={sf}")
+        raise DeltamarkError("nothing is measured", f"{machine}, {named}SF {sf}", f"make bench {named}SF={sf}")
     commits = known_commits(ROOT, (record for record in queries if record.repository == PROJECT))
     html = page(ReportData(queries, store.sessions(machine), machine.name, sf, others, commits))
     path = args.output or machine / FILE

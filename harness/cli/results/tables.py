@@ -6,11 +6,13 @@ They are made from records alone. The table `growth` has a column for each scale
 from __future__ import annotations
 
 import argparse
+import shlex
 from functools import partial
 from pathlib import Path
 
 from deltamark.errors import DeltamarkError, unknown
-from deltamark.harness.cli.options import add_sf
+from deltamark.harness.benchmarks.benchmark import DEFAULT, benchmark
+from deltamark.harness.cli.options import add_benchmark, add_sf
 from deltamark.harness.cli.sweep_options import add_results, add_suite
 from deltamark.harness.console.console import say, terminal_width, warn
 from deltamark.harness.console.table import FORMATS, Table, text
@@ -22,6 +24,7 @@ from deltamark.harness.tables.tpch import GROWTH, bench_command, growth
 
 def options(parser: argparse.ArgumentParser) -> None:
     add_suite(parser)
+    add_benchmark(parser)
     add_sf(parser)
     add_results(parser)
     add_machine(parser)
@@ -55,13 +58,19 @@ def _growth_table(args: argparse.Namespace) -> Table:
     path = directory(args)
     stored = store.read(path)
     warn_of_foreign(stored, path)
-    queries = of_queries(stored.records)
+    queries = of_queries(stored.records, "", args.benchmark)
     table = growth(queries)
     if table is None:
         found = ", ".join(f"SF {sf}" for sf in sorted({record.sf for record in queries})) or "no records"
         remedy = f"{bench_command('1')}, and the same with SF=10"
         raise DeltamarkError("growth needs records of two scale factors", f"{path}, {found}", remedy)
     return table
+
+
+def dataset_of(args: argparse.Namespace) -> tuple[str, str]:
+    """Return the scale factor, and the setting of the benchmark unless it is the default one."""
+    scale = benchmark(args.benchmark).source.scale(args.sf)
+    return str(scale), "" if args.benchmark == DEFAULT else f"BENCHMARK={shlex.quote(args.benchmark)} "
 
 
 def directory(args: argparse.Namespace) -> Path:
@@ -77,8 +86,9 @@ def records(args: argparse.Namespace) -> list[Record]:
     of_suite: list[Record] = [record for record in stored.records if record.suite == args.suite]
     dataset, setting = f"suite {args.suite}", f"SUITE={args.suite}"
     if args.suite == TPCH:
-        of_suite = [*of_queries(of_suite, str(args.sf))]
-        dataset, setting = f"SF {args.sf}", f"SF={args.sf}"
+        sf, named = dataset_of(args)
+        of_suite = [*of_queries(of_suite, sf, args.benchmark)]
+        dataset, setting = f"{named}SF {sf}", f"{named}SF={sf}"
     if not of_suite:
         raise DeltamarkError("nothing is measured", f"{path}, {dataset}", f"make bench {setting}")
     return of_suite

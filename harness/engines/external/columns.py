@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from contextlib import closing
+
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -9,22 +14,28 @@ import pyarrow.compute as pc
 from deltamark.dataflow.arrow_values import numbers
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.types import LARGEST, NULL, Schema, Type
-from deltamark.datagen.schema import ColumnKind, relation
+from deltamark.datagen.schema import Column, Relation
 from deltamark.harness.check.decode import answer_columns
 from deltamark.harness.engines.external.messages import Columns
+from deltamark.harness.engines.sql_rows import sql_type
 
 TIME, DIFF = "time", "diff"
 
-INPUT_TYPES: dict[ColumnKind, str] = {
-    "int": "int64", "decimal": "decimal(2)", "date": "date32", "code": "string", "text": "string",
-}  # fmt: skip
-"""The types of the columns of relations."""
 
-
-def input_columns(name: str, columns: tuple[str, ...]) -> Columns:
+def input_columns(relation: Relation, columns: tuple[str, ...]) -> Columns:
     """Return the columns of a relation as its rows have them."""
-    table = relation(name)
-    return [(table.prefix + column, INPUT_TYPES[table.column(column).kind]) for column in columns]
+    return [(relation.prefix + name, _input_type(relation.column(name))) for name in columns]
+
+
+def _input_type(column: Column) -> str:
+    match column.kind:
+        case "int":
+            return "int64"
+        case "decimal":
+            return f"decimal({column.scale})"
+        case "date":
+            return "date32"
+    return "string"
 
 
 def stored_columns(schema: Schema) -> Columns:
@@ -38,6 +49,23 @@ def selected_columns(schema: Schema) -> Columns:
         (column.name, "double" if len(column.stored) > 1 else _type_name(schema[column.stored[0]]))
         for column in answer_columns(schema)
     ]
+
+
+def described_columns(sql: str, relations: Iterable[Relation]) -> Columns:
+    """Return the columns that DuckDB names for a text of SQL."""
+    with closing(duckdb.connect()) as connection:
+        for each in relations:
+            columns = ", ".join(f'"{each.prefix}{column.name}" {sql_type(column)}' for column in each.columns)
+            connection.execute(f'CREATE TABLE "{each.name}" ({columns})')
+        return [(name, _described(type_)) for name, type_, *_ in connection.execute(f"DESCRIBE {sql}").fetchall()]
+
+
+def _described(type_: str) -> str:
+    """Return the type of the protocol for a type of DuckDB."""
+    if decimal := re.fullmatch(r"DECIMAL\(\d+,(\d+)\)", type_):
+        return f"decimal({decimal[1]})"
+    names = {"DATE": "date32", "VARCHAR": "string", "BOOLEAN": "bool", "DOUBLE": "double", "FLOAT": "double"}
+    return names.get(type_, "int64")
 
 
 def _type_name(type_: Type) -> str:

@@ -9,9 +9,10 @@ from functools import partial
 import pyarrow as pa
 
 from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.sql.problems import SeveralSqlError, SqlError
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta, last_time
-from deltamark.datagen.schema import relation
+from deltamark.datagen.schema import Relation
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.harness.engines.base import (
     AnswerEngine,
@@ -31,6 +32,7 @@ from deltamark.harness.engines.external.columns import (
     TIME,
     answer_in,
     changes_in,
+    described_columns,
     input_columns,
     selected_columns,
     stored_columns,
@@ -83,7 +85,6 @@ class ExternalEngine(FedEngine[PreparedBatch]):
         """The number of batches, and of the changes since the last file, or of the rows of the answer."""
         self._read_until = -1
         """The last logical time of the changes that were read."""
-        self.schema = plan_of(cell, work).schema
         self.columns = self._columns()
         self._program = named.acquire(cell.engine)
         resources.reset_peak(self._program.process)
@@ -99,20 +100,28 @@ class ExternalEngine(FedEngine[PreparedBatch]):
 
     def _open(self) -> None:
         request = Open(
-            query=self._cell.query, sql=named.translated(self._cell.engine, self._cell.sql),
+            query=self._cell.query, sql=named.translated(self._cell.engine, self._cell.text),
             parameters=dict(self._cell.parameters),
             workload=self._cell.workload, logical=self._cell.logical, workers=self._cell.workers,
             collect=self._sink is not None, directory=str(self._program.files.path),
             relations={
-                name: RelationColumns(input_columns(name, each), self._work.most_live(relation(name).name))
-                for name, each in self._inputs.items()
+                name: self._columns_of(self._work.dataset.relations[name], each) for name, each in self._inputs.items()
             },
             answer=self.columns,
         )  # fmt: skip
         self.recomputes_query = not self._program.open(request).maintains
 
+    def _columns_of(self, relation: Relation, names: tuple[str, ...]) -> RelationColumns:
+        columns = [relation.column(name) for name in names]
+        nullable = [relation.prefix + column.name for column in columns if column.nullable]
+        return RelationColumns(input_columns(relation, names), self._work.most_live(relation.name), nullable)
+
     def _columns(self) -> Columns:
-        return selected_columns(self.schema)
+        """Return the columns of the answer; those that DuckDB names for a query that our SQL does not support."""
+        try:
+            return selected_columns(plan_of(self._cell, self._work).schema)
+        except (SqlError, SeveralSqlError):
+            return described_columns(self._cell.text, self._work.dataset.relations.values())
 
     def prepare(self, deltas: list[Delta]) -> PreparedBatch:
         return self._fed(deltas, last_time(self.feed.round, self._cell.logical))
@@ -228,6 +237,7 @@ class ExternalStream(ExternalChanges, StreamEngine):
     capabilities = Capabilities(output="stream")
 
     def _columns(self) -> Columns:
+        self.schema = plan_of(self._cell, self._work).schema
         return stored_columns(self.schema)
 
     def _converted(self, changes: pa.Table) -> Batch:

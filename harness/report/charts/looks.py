@@ -42,9 +42,9 @@ def look_of(lookup: Lookup, record: Record) -> Look:
         {other.workers for other in chart_records(lookup) if other.engine == record.engine} | {record.workers}
     )
     outline = (own.outline + numbers.index(record.workers)) % LOOKS
-    if record.workload == "insert":
+    if record.is_plain:
         return Look(own.color, outline)
-    workloads = sorted({other.workload for other in lookup.records} - {"insert"}, reverse=True)
+    workloads = sorted({other.workload for other in lookup.records if not other.is_plain}, reverse=True)
     return Look(own.color, LOOKS - 1 - workloads.index(record.workload) % 2)
 
 
@@ -58,7 +58,7 @@ def runner_words(lookup: Lookup, engine: str, workers: int) -> str:
 
 def runner_legend(lookup: Lookup, records: Iterable[Record]) -> Iterator[LegendEntry]:
     """Return legend entries for the runners of records without retractions."""
-    runners = {runner(record): record for record in in_order(lookup, records) if record.workload == "insert"}
+    runners = {runner(record): record for record in in_order(lookup, records) if record.is_plain}
     return (
         LegendEntry(look_of(lookup, record), "solid", runner_words(lookup, *key)) for key, record in runners.items()
     )
@@ -66,6 +66,6 @@ def runner_legend(lookup: Lookup, records: Iterable[Record]) -> Iterator[LegendE
 
 def retraction_legend(lookup: Lookup, records: Iterable[Record]) -> Iterator[LegendEntry]:
     """Return legend entries for the runners and workloads with retractions."""
-    retracting = [record for record in in_order(lookup, records) if record.workload != "insert"]
+    retracting = [record for record in in_order(lookup, records) if not record.is_plain]
     for (key, workload), record in {(runner(record), record.workload): record for record in retracting}.items():
         yield LegendEntry(look_of(lookup, record), "hollow", f"{runner_words(lookup, *key)}: {workload}")

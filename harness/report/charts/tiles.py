@@ -44,7 +44,7 @@ def _rates(lookup: Lookup, query: str) -> list[float]:
     return [
         record.rate
         for record in lookup.records
-        if (record.query, record.engine, record.workload) == (query, lookup.engines[0], "insert") and record.has_numbers
+        if (record.query, record.engine) == (query, lookup.engines[0]) and record.is_plain and record.has_numbers
     ]
 
 

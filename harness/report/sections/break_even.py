@@ -76,7 +76,7 @@ def break_even(lookup: Lookup) -> Section | None:
 def _lines(lookup: Lookup, query: str) -> dict[EngineThreads, list[Pair]]:
     found: dict[EngineThreads, list[Pair]] = {}
     for record in sorted(chart_records(lookup), key=lambda record: record.batch_rounds):
-        is_maintained = record.workload == "insert" and not recorded_capabilities(record).recomputes
+        is_maintained = record.is_plain and not recorded_capabilities(record).recomputes
         if record.query == query and is_maintained and (record.logical, record.physical) in CROSSOVER:
             theirs = lookup.recomputed(query, record.batch_rounds)
             if theirs is not None and theirs.has_numbers and record.fully_timed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from deltamark.harness.benchmarks.benchmark import benchmark
 from deltamark.harness.console.formatting import TableEntry, count, listed, words
 from deltamark.harness.console.table import Entries, Table
 from deltamark.harness.engines.base import short_name
@@ -13,7 +14,6 @@ from deltamark.harness.report.sections.grids import folded, of_engines
 from deltamark.harness.results.record import Record, Status
 from deltamark.harness.suites.coverage.suite import CoverageSuite
 from deltamark.harness.tables.lookup import Lookup
-from deltamark.queries.catalogue import QUERIES
 
 FAULTS: tuple[Status, ...] = ("wrong", "failed", "timeout", "refused")
 """The outcomes without a number, the worst first."""
@@ -30,9 +30,10 @@ def coverage(lookup: Lookup, table_records: Sequence[Record]) -> Section:
     answered = [f"{_answered(outcomes)} with {short_name(engine)}" for engine, outcomes in by_engine.items()]
     own = [table for table in (_counts(lookup, by_engine), _gaps(by_engine)) if table.rows]
     graded = [table for table in CoverageSuite.tables(table_records) if not table.name.startswith("consistency")]
+    queries = len(benchmark().queries)
     return Section(
         "coverage", "Coverage of the queries",
-        f"Of the {len(QUERIES)} queries at scale factor {lookup.sf}, there are numbers for {listed(answered)}.",
+        f"Of the {queries} queries at scale factor {lookup.sf}, there are numbers for {listed(answered)}.",
         f"A query counts if a cell of it has a number. {GRADED * bool(graded)}",
         [
             *(folded(table, of_engines(lookup.engines), unfolded=True) for table in own),
@@ -46,7 +47,7 @@ def _outcomes(lookup: Lookup, engine: str) -> Outcomes:
     for record in lookup.records:
         if record.engine == engine:
             found[record.query].append(record)
-    return {query: min(found[query], key=_rank, default=None) for query in QUERIES}
+    return {query: min(found[query], key=_rank, default=None) for query in benchmark().queries}
 
 
 def _rank(record: Record) -> int:

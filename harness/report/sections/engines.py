@@ -29,11 +29,7 @@ from deltamark.harness.tables.lookup import Lookup
 
 def engines(lookup: Lookup) -> Section | None:
     """Draw the mean rates of all engines, if an external engine has batches that a line shows: L or P is 1."""
-    records = [
-        record
-        for record in chart_records(lookup)
-        if record.workload == "insert" and 1 in (record.logical, record.physical)
-    ]
+    records = [record for record in chart_records(lookup) if record.is_plain and 1 in (record.logical, record.physical)]
     if not any(record.external for record in records):
         return None
     return Section(

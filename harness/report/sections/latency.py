@@ -59,7 +59,7 @@ def _preferred(lookup: Lookup, records: Iterable[Record]) -> list[Record]:
 
 
 def _has_size(record: Record, size: int) -> bool:
-    return record.workload == "insert" and record.batch_rounds == size and 1 in (record.logical, record.physical)
+    return record.is_plain and record.batch_rounds == size and 1 in (record.logical, record.physical)
 
 
 def _list(lookup: Lookup, scale: Log, size: int, records: list[Record]) -> Markup:

@@ -55,7 +55,7 @@ def state(lookup: Lookup) -> Section | None:
 def _finding(lookup: Lookup, records: Sequence[Record]) -> str:
     """State the memory of each engine without retractions, or with them if there is nothing else."""
     found: dict[EngineThreads, dict[str, float]] = defaultdict(dict)
-    for record in in_order(lookup, [each for each in records if each.workload == "insert"] or records):
+    for record in in_order(lookup, [each for each in records if each.is_plain] or records):
         found[runner(record)][record.query] = record.state_bytes
     return f"A run adds {side_by_side(lookup, found, _entry)}, {over(found)}."
 
@@ -73,12 +73,12 @@ def _query_records(lookup: Lookup, query: str) -> list[Record]:
             groups[runner(record), record.workload].append(record)
     preference = lambda record: (record.batch_rounds == PREFERRED_ROUNDS, record.physical)  # noqa: E731
     records = [max(group, key=preference) for group in groups.values()]
-    records.sort(key=lambda record: (record.workload != "insert", record.workload))
+    records.sort(key=lambda record: (not record.is_plain, record.workload))
     return in_order(lookup, records)
 
 
 def _mark(lookup: Lookup, scale: Log, record: Record) -> Markup:
     look = look_of(lookup, record)
-    kind: LineKind = "solid" if record.workload == "insert" else "hollow"
+    kind: LineKind = "solid" if record.is_plain else "hollow"
     value = record.state_bytes / MEGABYTE
     return series(look, kind, keys_of(record), dot(look, scale, value, tooltip(record)))

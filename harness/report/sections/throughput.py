@@ -69,7 +69,7 @@ def _lines(lookup: Lookup, query: str) -> dict[LineName, list[Record]]:
 
 def _kind(record: Record) -> LineKind | None:
     """Return the kind of a record's batches; None if neither L nor P is 1."""
-    if record.workload != "insert":
+    if not record.is_plain:
         return "dotted"
     if record.logical == 1 or not recorded_capabilities(record).has_stream:
         return "solid"

@@ -30,7 +30,7 @@ class Gain:
     def cell(self) -> str:
         """The name of the cell without its engine."""
         record = self.record
-        work = "" if record.workload == "insert" else f", {record.workload}"
+        work = "" if record.is_plain else f", {record.workload}"
         return f"{record.query} {record.logical} x {record.physical}{work}"
 
 

@@ -20,11 +20,10 @@ from deltamark.harness.check.difference import difference, unordered_difference
 from deltamark.harness.check.oracle import Oracle
 from deltamark.harness.check.snapshot import Snapshot
 from deltamark.harness.check.verify import random_times
-from deltamark.harness.engines.base import AnswerEngine, Engine, RefusedError, Row, StreamEngine
+from deltamark.harness.engines.base import REFUSALS, AnswerEngine, Engine, Row, StreamEngine, first_line
 from deltamark.harness.engines.plans import sql_inputs
 from deltamark.harness.engines.registry import capabilities, open_engine
 from deltamark.harness.measure.cell import Cell
-from deltamark.queries.catalogue import query
 
 Grade = Literal["times", "batches", "end", "wrong"]
 """The moments at which the answers are right: all logical times, the ends of batches, the end of the stream, none."""
@@ -98,13 +97,13 @@ class _StreamOutput:
 def graded(cell: Cell, dataset: Dataset, chance: Random) -> Graded:
     """Run a query in all workloads; return the worst grade."""
     worst = Graded("times")
-    for name in WORKLOADS:
+    for name in _workloads(cell):
         work = workload(dataset, name)
         size = -(-work.rounds // (cell.logical * BATCHES))
         try:
             found = _graded_run(cell.but(workload=name, physical=size), dataset, work, chance)
-        except RefusedError as error:
-            return Graded(None, refused=str(error.actual))
+        except REFUSALS as error:
+            return Graded(None, refused=first_line(error))
         assert found.grade
         assert worst.grade
         total = found.compared + worst.compared
@@ -116,6 +115,11 @@ def graded(cell: Cell, dataset: Dataset, chance: Random) -> Graded:
     return worst
 
 
+def _workloads(cell: Cell) -> tuple[str, ...]:
+    """Return the workloads that the benchmark of a cell has."""
+    return WORKLOADS if cell.home.relations.events else (cell.home.workload,)
+
+
 def _graded_run(cell: Cell, dataset: Dataset, work: Workload, chance: Random) -> Graded:
     """Run a query over one workload."""
     output = _StreamOutput() if capabilities(cell.engine).has_stream else _Output()
@@ -125,7 +129,7 @@ def _graded_run(cell: Cell, dataset: Dataset, work: Workload, chance: Random) ->
         closing(open_engine(cell, dataset, work, output.add)) as engine,
         closing(Oracle(work, sql_inputs(cell), cell.logical)) as oracle,
     ):
-        times = random_times(work, query(cell.query).relations, cell.logical, TIMES, chance)
+        times = random_times(work, cell.reads, cell.logical, TIMES, chance)
         for moment, wrong in _compared(cell, engine, output, oracle, times):
             compared += 1
             if wrong:
@@ -143,7 +147,7 @@ def _compared(
     cell: Cell, engine: Engine, output: _Output | _StreamOutput, oracle: Oracle, times: list[int]
 ) -> Iterator[tuple[Grade, str]]:
     """Feed all batches; yield each comparison: its moment, and the difference if there is one."""
-    order = query(cell.query).order_by
+    order = cell.definition.order_by
     while not engine.feed.done:
         if engine.take(cell.physical):
             engine.apply()

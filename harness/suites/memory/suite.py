@@ -13,8 +13,6 @@ from functools import partial
 from typing import Self
 
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.make import Wanted
-from deltamark.harness.console.datasets import open_dataset
 from deltamark.harness.measure.batch_sizes import FINE
 from deltamark.harness.measure.windows import rounds_of
 from deltamark.harness.results import machine
@@ -22,6 +20,7 @@ from deltamark.harness.results.record import Origin
 from deltamark.harness.suites.memory.groups import find_place
 from deltamark.harness.suites.memory.measuring import measure
 from deltamark.harness.suites.plan import Plan
+from deltamark.harness.suites.suite import DataSuite
 from deltamark.harness.suites.table_cell import ForkingMeasurer, TableCell, data_digest
 from deltamark.harness.suites.table_suite import TableSuite
 from deltamark.harness.suites.tpch.grid import GridSettings, SampledCell, grid_cells
@@ -29,15 +28,11 @@ from deltamark.harness.tables.suites import memory_tables
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemorySuite(GridSettings, TableSuite):
+class MemorySuite(GridSettings, DataSuite, TableSuite):
     NAME = "memory"
     TITLE = "Memory"
     CODE = "suites.memory"
     MAKE_TABLES = memory_tables
-
-    @property
-    def _wanted(self) -> Wanted:
-        return Wanted(self.data, self.sf, self.master or Wanted.master, workloads=self.workload)
 
     @property
     def _with_batching(self) -> Self:
@@ -46,7 +41,7 @@ class MemorySuite(GridSettings, TableSuite):
 
     def make_data(self) -> None:
         find_place()  # without limits no data is needed
-        open_dataset(self._wanted)
+        super().make_data()
 
     def cells(self) -> list[TableCell]:
         directory = self._wanted.directory
@@ -56,7 +51,7 @@ class MemorySuite(GridSettings, TableSuite):
     def _cell(self, sampled: SampledCell) -> TableCell:
         name, directory = sampled.blank(Origin("", "")).label, self._wanted.directory
         return TableCell(
-            self.NAME, "least", f"SF {self.sf}", name, data_digest(directory, sampled.cell.engine),
+            self.NAME, "least", self.dataset, name, data_digest(directory, sampled.cell.engine),
             partial(measure, sampled, name, directory, self.timeout), verified="oracle", engine=sampled.engine,
         )  # fmt: skip
 

@@ -4,64 +4,49 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import partial
 from itertools import product
 
-from deltamark.datagen.make import Wanted
 from deltamark.datagen.workloads.registry import known_workload
 from deltamark.errors import DeltamarkError
-from deltamark.harness.console.datasets import open_dataset
 from deltamark.harness.console.table import Table
 from deltamark.harness.engines.registry import DEFAULT_SWEEP, capabilities
 from deltamark.harness.measure.batch_sizes import FINE
-from deltamark.harness.measure.cell import Cell
 from deltamark.harness.results.record import Record
 from deltamark.harness.suites.rate.arrivals import STEADY, known_arrivals
 from deltamark.harness.suites.rate.measuring import RateCell, measure
+from deltamark.harness.suites.suite import DataSuite
 from deltamark.harness.suites.table_cell import TableCell, data_digest
 from deltamark.harness.suites.table_suite import TableSuite
 from deltamark.harness.tables.suites import highest_rates, rate_tables, suite_tables
-from deltamark.queries.catalogue import QUERIES, query
 
 
 @dataclass(frozen=True, kw_only=True)
-class RateSuite(TableSuite):
+class RateSuite(DataSuite, TableSuite):
     NAME = "rate"
     TITLE = "Latency by rate"
     CODE = "suites.rate"
     MAKE_TABLES = rate_tables
 
-    sf: Decimal = Decimal("0.01")
-    queries: tuple[str, ...] = ()
     engines: tuple[str, ...] = DEFAULT_SWEEP
     workload: tuple[str, ...] = ("insert",)
     arrivals: tuple[str, ...] = (STEADY,)
     seconds: float = 5.0
     limit: float = 1.0
 
-    @property
-    def _wanted(self) -> Wanted:
-        return Wanted(self.data, self.sf, self.master or Wanted.master, workloads=self.workload)
-
-    def make_data(self) -> None:
-        open_dataset(self._wanted)
-
     def cells(self) -> list[TableCell]:
-        for name in self.queries:
-            query(name)  # raises an error for an unknown name
         works, arrivals = map(known_workload, self.workload), map(known_arrivals, self.arrivals)
-        choices = product(map(_known_feeding, self.engines), self.queries or QUERIES, works, arrivals)
+        choices = product(map(_known_feeding, self.engines), self.names, works, arrivals)
         return [self._cell(*choice) for choice in choices]
 
     def _cell(self, engine: str, name: str, work: str, arrivals: str) -> TableCell:
         master = self.master if capabilities(engine).has_master else ""
         logical, physical = FINE
-        cell = Cell(name, str(self.sf), work, logical, physical, engine=engine, master=master)
+        cell = self.cell(name, work).but(logical=logical, physical=physical, engine=engine, master=master)
         of, directory = RateCell(cell, arrivals, self.seconds, self.limit, self.runs), self._wanted.directory
         part = f"{of.name}, trials of {self.seconds:g} s, limit {self.limit:g} s"
         return TableCell(
-            self.NAME, "trials", f"SF {self.sf}", part, data_digest(directory, engine), partial(measure, of, directory),
+            self.NAME, "trials", self.dataset, part, data_digest(directory, engine), partial(measure, of, directory),
             verified="oracle", engine=engine,
         )  # fmt: skip
 

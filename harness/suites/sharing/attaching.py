@@ -15,8 +15,8 @@ from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.runtime.live_plans import History
-from deltamark.datagen.feed import TIMES_PER_ROUND, Feed
-from deltamark.datagen.schema import relation
+from deltamark.datagen.feed import Feed
+from deltamark.datagen.schema import TIMES_PER_ROUND
 from deltamark.harness.check.snapshot import Snapshot
 from deltamark.harness.engines.inputs import batches, relation_source
 from deltamark.harness.measure import resources
@@ -116,9 +116,9 @@ def incremental_attachments(shared: SharedQueries, fuel: int) -> Iterator[TableR
         with closing(resources.PretouchedMemory(engine.state_bytes())) as warm:
             timed = _TimedFeed(engine, feed, warm)
             for name, (*sides, key) in JOINS.items():
-                left, right = (relation_source(relation(side).name, shared.work) for side in sides)
+                left, right = (relation_source(side, shared.work) for side in sides)
                 plan = left.select(key).join(right.select(key), on=key).count()
-                columns = {relation(side).name: (key,) for side in sides}
+                columns = dict.fromkeys(sides, (key,))
                 history = batches(Feed(shared.work, columns, logical=feed.round).take(1))
                 figures = _attach_beside(timed, name, plan, {side: [batch] for side, batch in history.items()}, fuel)
                 yield TableRow(name, {"fuel": [fuel], **figures})

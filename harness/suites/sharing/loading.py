@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from random import Random
 
 from deltamark.dataflow.runtime.dataflow import Dataflow
-from deltamark.datagen.feed import TIMES_PER_ROUND
+from deltamark.datagen.schema import TIMES_PER_ROUND
 from deltamark.harness.check.snapshot import Snapshot
 from deltamark.harness.engines.inputs import batches
 from deltamark.harness.measure import resources
@@ -41,7 +41,7 @@ def loads(shared: SharedQueries, logical: int, physical: int, runs: int) -> Iter
     def load(names: Sequence[str], touched_bytes: int = 0) -> Loaded:
         return _load(shared, names, logical, physical, touched_bytes)
 
-    names = list(shared.names)
+    names = list(shared.cells)
     together, alone = load(names), [load([name]) for name in names]
     timed_together, timed_alone = [], []
     for _ in range(runs):

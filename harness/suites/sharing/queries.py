@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,6 @@ from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Feed
-from deltamark.datagen.schema import RelationName, relation
 from deltamark.datagen.workloads.registry import workload
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.harness.check.difference import difference
@@ -22,14 +21,13 @@ from deltamark.harness.engines.inputs import batches
 from deltamark.harness.engines.plans import plan_of, sql_inputs
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.suites.table_cell import WrongAnswerError
-from deltamark.queries.catalogue import query
 
 
 @dataclass(frozen=True)
 class SharedQueries:
     directory: Path
-    names: Sequence[str]
-    sf: str
+    cells: Mapping[str, Cell]
+    """By the names of the queries."""
 
     @cached_property
     def dataset(self) -> Dataset:
@@ -40,16 +38,12 @@ class SharedQueries:
         return workload(self.dataset, "insert")
 
     @cached_property
-    def cells(self) -> Mapping[str, Cell]:
-        return {name: Cell(name, self.sf) for name in self.names}
-
-    @cached_property
     def plans(self) -> Mapping[str, Collection]:
         return {name: plan_of(cell, self.work) for name, cell in self.cells.items()}
 
     def feed(self, engine: Dataflow[dict[str, Batch]], logical: int) -> Feed:
         """Return the stream of the columns that a dataflow reads."""
-        return Feed(self.work, _columns(engine), logical=logical)
+        return Feed(self.work, engine.inputs, logical=logical)
 
     def batches(self, engine: Dataflow[dict[str, Batch]], logical: int, physical: int) -> Iterator[dict[str, Batch]]:
         feed = self.feed(engine, logical)
@@ -72,11 +66,7 @@ class SharedQueries:
 
     def compare(self, name: str, snapshot: Snapshot, oracle: Oracle, where: str) -> None:
         """Raise an error if the answer of a query differs from DuckDB's."""
-        answer = snapshot.answer(query(name).order_by)
+        answer = snapshot.answer(self.cells[name].definition.order_by)
         if wrong := difference(answer, oracle.answer(self.cells[name].sql)):
             remedy = "python -m harness verify tells whether the query is right alone"
             raise WrongAnswerError("a wrong answer", f"{name}, {where}\n{wrong}", remedy)
-
-
-def _columns(engine: Dataflow[dict[str, Batch]]) -> dict[RelationName, tuple[str, ...]]:
-    return {relation(name).name: columns for name, columns in engine.inputs.items()}

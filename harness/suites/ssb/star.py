@@ -21,7 +21,7 @@ from pathlib import Path
 import duckdb
 
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.schema import RELATIONS
+from deltamark.datagen.tpch import RELATIONS
 from deltamark.harness.check.oracle import sql_values
 
 MACROS = """

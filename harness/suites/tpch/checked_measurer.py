@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.registry import workload
+from deltamark.harness.benchmarks.benchmark import benchmark
 from deltamark.harness.engines.registry import DEFAULT, capabilities
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.messages import CellReply, CellRequest, OracleReply
@@ -25,7 +26,6 @@ from deltamark.harness.measure.windows import checkpoints, inner_times
 from deltamark.harness.results.record import TPCH, Figures, Record
 from deltamark.harness.suites.plan import BenchmarkCell, Plan
 from deltamark.harness.suites.tpch.grid import SampledCell
-from deltamark.queries.catalogue import query
 
 DigestGroup = tuple[str, ...]
 
@@ -74,9 +74,9 @@ class CheckedMeasurer:
     def __post_init__(self) -> None:
         for name in {cell.cell.workload for cell in self._cells(self.plan.remaining)}:
             workload(self.dataset, name)  # reject unknown workloads before anything is measured
-        planned = {cell.cell.query for cell in self._cells(self.plan.cells)}
+        planned = {(cell.cell.benchmark, cell.cell.query) for cell in self._cells(self.plan.cells)}
         for record in self.plan.done.values():
-            if record.suite == TPCH and record.query in planned:  # the file of another may be gone
+            if record.suite == TPCH and (record.benchmark, record.query) in planned:  # the file of another may be gone
                 self._remember(record)
 
     def measure(self, cell: BenchmarkCell, following: BenchmarkCell | None) -> list[Record]:
@@ -142,7 +142,7 @@ class CheckedMeasurer:
         rounds = checkpoints(cell, sampled.sample, work, self._chance(cell))
         if not capabilities(cell.engine).has_stream:
             return ComparedMoments(rounds, [])
-        stream = Cell(cell.query, cell.sf, cell.workload, cell.logical)
+        stream = Cell(cell.query, cell.sf, cell.workload, cell.logical, benchmark=cell.benchmark)
         return ComparedMoments(rounds, inner_times(cell, range(work.load_rounds, work.rounds), self._chance(stream)))
 
     def _chance(self, cell: Cell) -> Random:
@@ -159,7 +159,7 @@ class CheckedMeasurer:
 
 def _digest_group(record: Record) -> DigestGroup:
     """Return the name of the cells that must have the same change stream, of the same data, code and versions."""
-    own_stream = record.variant if record.variant in query(record.query).accumulated else ""
+    own_stream = record.variant if record.variant in benchmark(record.benchmark).query(record.query).accumulated else ""
     origin = (record.data, record.code, record.versions, str(record.measuring))
     return (*origin, record.query, record.workload, str(record.logical), own_stream)
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 
 from deltamark.datagen.workloads.registry import known_workload
 from deltamark.errors import DeltamarkError, unknown
+from deltamark.harness.benchmarks.benchmark import DEFAULT
 from deltamark.harness.engines.base import Capabilities
 from deltamark.harness.engines.registry import DEFAULT_SWEEP, capabilities, external_info
 from deltamark.harness.measure.batch_sizes import (
@@ -24,7 +24,7 @@ from deltamark.harness.measure.batch_sizes import (
 from deltamark.harness.measure.cell import ALL, Cell
 from deltamark.harness.results import published
 from deltamark.harness.results.record import EngineInfo, Origin, Record, blank_query_record
-from deltamark.queries.catalogue import QUERIES, query
+from deltamark.harness.suites.suite import Selection
 
 WORKERS = (1, 2)
 WORKER_BATCHINGS = (COARSE, published.ours("post", *COARSE))
@@ -59,11 +59,9 @@ class SampledCell:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GridSettings:
+class GridSettings(Selection):
     """The settings that select cells; empty ones select the default."""
 
-    sf: Decimal = Decimal("0.01")
-    queries: tuple[str, ...] = ()
     variants: tuple[str, ...] = ()
     logical: tuple[int, ...] = ()
     physical: tuple[int, ...] = ()
@@ -86,8 +84,8 @@ def grid_cells(
 
     data: the digest of the data; rounds: counts the rounds of a cell's stream, if the data is there.
     """
-    names = settings.queries or tuple(QUERIES)
-    known = {variant for name in names for variant in query(name).variants}
+    names = settings.names
+    known = {variant for name in names for variant in settings.home.query(name).variants}
     for variant in set(settings.variants) - {EVERY_VARIANT, FIRST_VARIANT, *known}:
         raise unknown("variant", variant, known)
     for work in settings.workload:
@@ -129,7 +127,7 @@ def _sample(settings: GridSettings, cell: Cell) -> int:
 
 def _default(settings: GridSettings, names: Sequence[str]) -> Iterator[Cell]:
     for engine in settings.engines:
-        base = [Cell(name, str(settings.sf), engine=engine) for name in names]
+        base = [settings.cell(name).but(engine=engine) for name in names]
         able = capabilities(engine)
         if able.has_master:
             yield from _at([cell.but(workers=WORKERS[-1]) for cell in base], ON_SPARK)
@@ -148,18 +146,18 @@ def _maintained(base: Sequence[Cell], able: Capabilities) -> Iterator[Cell]:
     yield from _at(base, PRODUCT)
     yield from _at(base, SMALL)
     yield from _at(base, CROSSOVER)
-    for work in DELETIONS:
+    for work in DELETIONS if any(cell.home.relations.events for cell in base) else ():
         yield from _at([cell.but(workload=work) for cell in base], [FINE])
     for cell in base if able.has_variants else ():
-        if cell.query in QUERIES_WITH_VARIANTS:
+        if cell.benchmark == DEFAULT and cell.query in QUERIES_WITH_VARIANTS:
             yield from _at(_variants(cell, (EVERY_VARIANT,)), PHYSICAL)
 
 
 def _selected(settings: GridSettings, names: Sequence[str]) -> Iterator[Cell]:
     batchings = _batchings(settings)
     for engine in settings.engines:
-        for work in settings.workload or ("insert",):
-            cells = [Cell(name, str(settings.sf), work, engine=engine) for name in names]
+        for work in settings.workload or ("",):
+            cells = [settings.cell(name, work).but(engine=engine) for name in names]
             if capabilities(engine).has_variants:
                 cells = [variant for cell in cells for variant in _variants(cell, settings.variants)]
             several = [cell.but(workers=workers) for cell in cells for workers in settings.workers or (1,)]
@@ -181,7 +179,7 @@ def _at(cells: Iterable[Cell], batchings: Iterable[Batching]) -> Iterator[Cell]:
 
 def _variants(cell: Cell, names: Sequence[str]) -> list[Cell]:
     """Return a cell for each of the named variants that the query has; the default variant has no name in a cell."""
-    known = query(cell.query)
+    known = cell.definition
     wanted = {known.default if name == FIRST_VARIANT else name for name in names}
     selected = [name for name in known.variants if EVERY_VARIANT in names or name in wanted]
     return [cell.but(variant="" if name == known.default else name) for name in selected] or [cell]

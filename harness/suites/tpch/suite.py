@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.make import Wanted
-from deltamark.harness.console.datasets import open_dataset
+from deltamark.harness.benchmarks.benchmark import DEFAULT
 from deltamark.harness.console.table import Table
 from deltamark.harness.engines.plans import specified_plan
 from deltamark.harness.measure.client import MeasurementClient, ServerSpec
@@ -16,35 +16,27 @@ from deltamark.harness.measure.windows import rounds_of
 from deltamark.harness.results import machine
 from deltamark.harness.results.record import TPCH, Record, of_queries
 from deltamark.harness.suites.plan import Plan
-from deltamark.harness.suites.suite import Suite
+from deltamark.harness.suites.suite import DataSuite
 from deltamark.harness.suites.tpch.checked_measurer import CheckedMeasurer
 from deltamark.harness.suites.tpch.grid import GridSettings, SampledCell, grid_cells
 from deltamark.harness.tables import tpch
-from deltamark.queries.catalogue import QUERIES
 
 CHECK_BYTES_PER_DATA_BYTE = 4
 """The memory of a check relative to its data; a generous estimate, not measured."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TpchSuite(GridSettings, Suite):
+class TpchSuite(GridSettings, DataSuite):
     NAME = TPCH
     TITLE = "TPC-H"
     CODE = "suites.tpch"
-
-    @property
-    def _wanted(self) -> Wanted:
-        return Wanted(self.data, self.sf, self.master or Wanted.master, workloads=self.workload)
-
-    def make_data(self) -> None:
-        open_dataset(self._wanted)
 
     def cells(self) -> Sequence[SampledCell]:
         directory = self._wanted.directory
         rounds = rounds_of(Dataset.open(directory)) if machine.data(directory) else None
         cells = grid_cells(self, machine.data(directory), rounds)
-        files = {each.cell.query: each.cell for each in cells if each.cell.query not in QUERIES}
-        for each in files.values():
+        files = {each.cell.query: each.cell for each in cells if each.cell.query not in self.home.queries}
+        for each in files.values() if self.home.source.specification(self.sf, "insert") else ():
             specified_plan(each)  # a mistake in a file is one error, before any data is made
         return cells
 
@@ -61,26 +53,27 @@ class TpchSuite(GridSettings, Suite):
         dataset = Dataset.open(self._wanted.directory)
         with closing(MeasurementClient(ServerSpec(dataset.directory))) as service:
             measurer = CheckedMeasurer(plan, dataset, service, _has_room_for_two_checks(dataset))
-            service.warm()
+            service.warm(self.benchmark)
             yield measurer
 
     @classmethod
     def tables(cls, records: Iterable[Record]) -> list[Table]:
-        return [table for sf, found in _by_scale_factor(records) for table in tpch.tables(found, sf)]
+        return [table for sf, found in _by_dataset(records) for table in tpch.tables(found, sf)]
 
     @classmethod
     def summary(cls, records: Iterable[Record]) -> list[Table]:
-        return [tpch.summary(found, sf) for sf, found in _by_scale_factor(records)]
+        return [tpch.summary(found, sf) for sf, found in _by_dataset(records)]
 
     @property
     def selection(self) -> str:
-        return f"SF={self.sf}"
+        named = "" if self.benchmark == DEFAULT else f"BENCHMARK={shlex.quote(self.benchmark)} "
+        return f"{named}SF={self.home.source.scale(self.sf)}"
 
 
-def _by_scale_factor(records: Iterable[Record]) -> Iterator[tuple[str, list[Record]]]:
-    records = of_queries(records)
-    for sf in sorted({record.sf for record in records}):
-        yield sf, of_queries(records, sf)
+def _by_dataset(records: Iterable[Record]) -> Iterator[tuple[str, list[Record]]]:
+    records = [record for record in records if record.suite == TPCH]
+    for benchmark, sf in sorted({(record.benchmark, record.sf) for record in records}):
+        yield sf, of_queries(records, sf, benchmark)
 
 
 def _has_room_for_two_checks(dataset: Dataset) -> bool:

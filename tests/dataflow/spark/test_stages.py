@@ -26,14 +26,13 @@ from deltamark.dataflow.spark.planning.stage_planner import plan_stages
 from deltamark.dataflow.spark.planning.staged_plan import ANSWER
 from deltamark.dataflow.types import NULL, TEXT, integer
 from deltamark.datagen.feed import Feed
-from deltamark.datagen.schema import relation
 from deltamark.datagen.workloads.registry import workload
+from deltamark.harness.benchmarks.benchmark import benchmark
 from deltamark.harness.check import verify
 from deltamark.harness.check.change_csv import ChangeCsv, Digest
 from deltamark.harness.engines.inputs import batches
 from deltamark.harness.engines.plans import plan_of
 from deltamark.harness.measure.cell import Cell
-from deltamark.queries.catalogue import QUERIES
 
 SHARDS = (1, 2, 3)
 
@@ -141,9 +140,9 @@ def test_sums_in_a_log_may_need_more_than_64_bits():
 
 
 @pytest.mark.usefixtures("texts_planned_once")
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("name", benchmark().queries)
 def test_every_query_in_stages_has_the_change_stream_of_one_worker(name, chunked):
-    for variant in QUERIES[name].variants:
+    for variant in benchmark().queries[name].variants:
         cell = Cell(name, "0.001", "window:50", variant=variant)
         assert digest_in_stages(cell, chunked, 3) == verify.digest_of(cell, chunked)
 
@@ -151,8 +150,7 @@ def test_every_query_in_stages_has_the_change_stream_of_one_worker(name, chunked
 def digest_in_stages(cell, dataset, shards):
     work, choices = workload(dataset, cell.workload), random.Random(cell.query)
     with closing(Chain(plan_of(cell, work), shards, lambda: choices.random() < 0.3)) as chain:
-        columns = {relation(name).name: names for name, names in chain.inputs.items()}
-        feeds = [Feed(work, columns, worker=worker, workers=2) for worker in range(2)]
+        feeds = [Feed(work, chain.inputs, worker=worker, workers=2) for worker in range(2)]
         lines, digest = ChangeCsv(chain.schema), Digest()
         while not feeds[0].done:
             lines.digest(chain.feed(*(batches(each.take(work.rounds // 4 + 1)) for each in feeds)), digest)
@@ -167,7 +165,7 @@ def stage_count(name, dataset, shards):
 
 def test_each_exchange_adds_a_stage_and_one_shard_needs_a_single_stage(chunked):
     assert [stage_count(name, chunked, 2) for name in ("q01", "q06", "q04", "q12")] == [1, 1, 2, 2]
-    assert {stage_count(name, chunked, 1) for name in QUERIES} == {1}
+    assert {stage_count(name, chunked, 1) for name in benchmark().queries} == {1}
 
 
 def test_a_column_travels_only_to_the_stages_that_read_it(chunked):

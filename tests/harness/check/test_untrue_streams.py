@@ -16,8 +16,9 @@ from support.harness.programs import EXAMPLE, EXAMPLE_FILE, example_in_thread, f
 
 from deltamark.dataflow.batch import Batch
 from deltamark.datagen.feed import TIMES_PER_ROUND, last_time
-from deltamark.datagen.schema import relation
+from deltamark.datagen.tpch import RELATIONS
 from deltamark.datagen.workloads.registry import workload
+from deltamark.harness.benchmarks.benchmark import benchmark
 from deltamark.harness.check.input_times import InputTimes
 from deltamark.harness.check.oracle import moments, oracle_answers
 from deltamark.harness.check.run_check import open_check
@@ -29,7 +30,6 @@ from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.cell_job import CellJob, answers_of, measured
 from deltamark.harness.measure.windows import inner_times
 from deltamark.harness.suites.tpch import suite
-from deltamark.queries.catalogue import query
 
 LAST_RANK = TIMES_PER_ROUND - 1
 
@@ -45,7 +45,7 @@ def at_the_end_of_its_batch(changes, cell, work):
 
 
 def at_the_last_input_of_its_batch(changes, cell, work):
-    known = np.array(every_time(work, query(cell.query).relations, cell.logical))
+    known = np.array(every_time(work, cell.reads, cell.logical))
     at = np.searchsorted(known, batch_ends(changes.time, cell, work.rounds), side="right") - 1
     return Batch(known[at], changes.diff, changes.columns)
 
@@ -80,7 +80,7 @@ def test_only_times_inside_rounds_show_changes_at_the_last_input_of_their_round(
     """Batches of one logical time: lines leave before their orders, but the answer changes with the orders."""
     cell = Cell("q04", "0.001", "window:500", logical=100, physical=1)
     work = workload(chunked, cell.workload)
-    wanted = moments(cell, [1000, work.rounds], [10 * TIMES_PER_ROUND + relation("lineitem").rank])
+    wanted = moments(cell, [1000, work.rounds], [10 * TIMES_PER_ROUND + RELATIONS["lineitem"].rank])
     right = oracle_answers(cell, work, wanted.values()).answers
     answers = {time: right[moment] for time, moment in wanted.items()}
     problem = problem_of(cell, chunked, at_the_last_input_of_its_batch, answers)
@@ -97,7 +97,7 @@ def test_changes_at_the_last_input_of_their_batch_are_wrong(chunked):
 
 @pytest.mark.parametrize("name", ["q01", "q04", "q05"])
 def test_drawn_times_are_inside_rounds(name):
-    cell, ranks = Cell(name, "1", logical=7), {relation(each).rank for each in query(name).relations}
+    cell, ranks = Cell(name, "1", logical=7), {RELATIONS[each].rank for each in benchmark().reads(name)}
     for seed in range(50):
         times = inner_times(cell, range(70, 700), Random(seed))
         assert {time % TIMES_PER_ROUND for time in times} <= ranks - {LAST_RANK}
@@ -110,7 +110,7 @@ def test_only_times_without_input_are_found(chunked, work, logical):
     stream = workload(chunked, work)
     for name in ("q01", "q09", "q22"):
         cell = Cell(name, "0.001", work, logical)
-        known = set(every_time(stream, query(name).relations, logical))
+        known = set(every_time(stream, benchmark().reads(name), logical))
         inputs, times = InputTimes(cell, stream), np.arange(TIMES_PER_ROUND * (-(-stream.rounds // logical)))
         found = [time for part in np.array_split(times, 5) for time in inputs.others(part)]
         assert found == [time for time in times if time and time not in known], name

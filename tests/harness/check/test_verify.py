@@ -13,28 +13,27 @@ import numpy as np
 import pytest
 
 from deltamark.datagen.feed import TIMES_PER_ROUND, Feed
-from deltamark.datagen.schema import RELATION_NAMES, RELATIONS
+from deltamark.datagen.tpch import RELATIONS
 from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
+from deltamark.harness.benchmarks.benchmark import benchmark
 from deltamark.harness.check import change_stream, verify
 from deltamark.harness.check.difference import difference, unordered_difference
 from deltamark.harness.check.oracle import Oracle
 from deltamark.harness.cli.main import main
 from deltamark.harness.measure.cell import ALL, Cell
-from deltamark.queries import catalogue
-from deltamark.queries.catalogue import QUERIES
 
 
 def off_by_one(tpch, *, date, discount, quantity):
-    return QUERIES["q06"].variants["plain"](tpch, date=date, discount=discount, quantity=quantity + 1)
+    return benchmark().queries["q06"].variants["plain"](tpch, date=date, discount=discount, quantity=quantity + 1)
 
 
 @pytest.fixture
 def wrong(monkeypatch):
     """Return Q6 with a variant whose quantity bound is off by one."""
-    right = QUERIES["q06"]
+    right = benchmark().queries["q06"]
     variants = {"plain": right.variants["plain"], "wrong": off_by_one}
-    monkeypatch.setitem(catalogue.QUERIES, "q06", replace(right, variants=variants))
+    monkeypatch.setitem(benchmark().queries, "q06", replace(right, variants=variants))
 
 
 @pytest.mark.usefixtures("wrong")
@@ -90,7 +89,7 @@ def test_every_time_lists_the_times_at_which_a_relation_changes(chunked):
     assert verify.check_answers(cell, chunked, times) == ""
 
 
-@pytest.mark.parametrize("name", RELATION_NAMES)
+@pytest.mark.parametrize("name", list(RELATIONS))
 def test_random_times_are_at_most_all_times(chunked, name):
     work = workload(chunked, "window:20")
     times = verify.random_times(work, [name], 1000, 100, Random(1))
@@ -107,9 +106,9 @@ LIVE = {
 @pytest.mark.parametrize("name", LIVE)
 def test_the_oracle_has_exactly_the_live_rows(chunked, name):
     work, logical = workload(chunked, name), LIVE[name]
-    deltas = Feed(work, dict.fromkeys(RELATION_NAMES, ()), logical=logical).take(ALL)
+    deltas = Feed(work, dict.fromkeys(RELATIONS, ()), logical=logical).take(ALL)
     last = (work.rounds - 1) // logical * TIMES_PER_ROUND
-    keys = {name: (RELATIONS[name].columns[0].name,) for name in RELATION_NAMES}
+    keys = {name: (RELATIONS[name].columns[0].name,) for name in RELATIONS}
     with closing(Oracle(work, keys, logical)) as oracle:
         for time in (0, 1, last // 3, last // 2 + 1, last - 4, last + 7):
             oracle.at(time)

@@ -12,13 +12,13 @@ from support.paths import ROOT
 
 from deltamark.errors import DeltamarkError
 from deltamark.harness.__main__ import run
+from deltamark.harness.benchmarks.benchmark import benchmark
 from deltamark.harness.bootstrap.makehelp import help_text
 from deltamark.harness.cli.commands import NAMES, load
 from deltamark.harness.cli.main import main
 from deltamark.harness.cli.parser import Parser
 from deltamark.harness.console.console import INTERRUPTED
 from deltamark.harness.console.progress import line
-from deltamark.queries.catalogue import QUERIES
 
 
 def parser() -> Parser:
@@ -64,7 +64,7 @@ def test_the_help_has_the_defaults():
     [
         (["dta"], "error: unknown command: dta; did you mean data"),
         (["data", "SF=tiny"], "error: not a scale factor: 'tiny'; give a number from 0.001 to 100000 with at most 6"),
-        (["data", "--frob"], "error: unknown setting: frob; there are data, debug, help, master, sf, workload\n"),
+        (["data", "--frob"], "error: unknown setting: frob; there are benchmark, data, debug, help, master, sf, work"),
         (["bench", "--suiet", "tpch"], "error: unknown setting: suiet; did you mean suite, queries, results\n"),
         (["bench", "--suiet=tpch"], "error: unknown setting: suiet; did you mean suite, queries, results\n"),
         (["bench", "suite=tpch"], "error: unknown setting: suite; did you mean SUITE"),
@@ -94,7 +94,7 @@ def test_errors_are_one_line_and_exit_code_2(capsys, words, message):
 def test_a_wrong_setting_of_a_query_is_found_before_data_is_made(
     capsys, monkeypatch, tmp_path, command, words, message
 ):
-    monkeypatch.setitem(QUERIES, "modes", replace(QUERIES["q01"], parameters={}))
+    monkeypatch.setitem(benchmark().queries, "modes", replace(benchmark().queries["q01"], parameters={}))
     assert main([command, "modes", "--workload", "window:9", "--data", str(tmp_path / "data"), *words]) == 2
     assert capsys.readouterr().err.startswith(message)
     assert not (tmp_path / "data").exists()

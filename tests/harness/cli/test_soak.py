@@ -11,9 +11,10 @@ import numpy as np
 import pytest
 
 from deltamark.datagen.feed import TIMES_PER_ROUND
-from deltamark.datagen.schema import relation
+from deltamark.datagen.tpch import RELATIONS
+from deltamark.datagen.workloads.arrivals import Window
 from deltamark.datagen.workloads.registry import workload
-from deltamark.datagen.workloads.window import Window
+from deltamark.harness.benchmarks.benchmark import benchmark
 from deltamark.harness.check.change_stream import no_report
 from deltamark.harness.check.difference import difference
 from deltamark.harness.check.oracle import sql_values
@@ -24,10 +25,9 @@ from deltamark.harness.engines.embedded import EmbeddedEngine
 from deltamark.harness.engines.plans import sql_inputs
 from deltamark.harness.engines.registry import open_stream
 from deltamark.harness.measure.cell import Cell
-from deltamark.queries.catalogue import QUERIES, query
 
 SIZE, CYCLES = 400, 3
-MOVING = [name for name, each in QUERIES.items() if {"orders", "lineitem"} & set(each.relations)]
+MOVING = [name for name in benchmark().queries if {"orders", "lineitem"} & {*benchmark().reads(name)}]
 
 
 def changes(cell, dataset, work, rounds=None):
@@ -64,7 +64,7 @@ def live_answer(cell, dataset, rounds):
         connection.execute("CREATE TABLE keys AS SELECT orderkey FROM stored_orders")
         live = f"SELECT orderkey FROM keys WHERE ({rounds - 1} - rowid) % {dataset.rows('orders')} < {SIZE}"
         for name, columns in sql_inputs(cell).items():
-            table = relation(name)
+            table = RELATIONS[name]
             connection.register("stored", dataset.table(table.name))
             where = f" WHERE orderkey IN ({live})" if name in ("orders", "lineitem") else ""
             connection.execute(f"CREATE TABLE {name} AS SELECT {sql_values(table, columns)} FROM stored{where}")
@@ -79,7 +79,7 @@ def test_the_answer_where_two_cycles_meet_is_that_of_the_live_rows(chunked, name
     snapshot = Snapshot(schema)
     for each in found:
         snapshot.add(each)
-    assert not difference(snapshot.answer(query(name).order_by), live_answer(cell, chunked, rounds))
+    assert not difference(snapshot.answer(benchmark().query(name).order_by), live_answer(cell, chunked, rounds))
 
 
 def soak(data, *words):

@@ -36,7 +36,7 @@ def directory(tmp_path_factory):
 @pytest.fixture(scope="module")
 def server(directory):
     server = MotifServer(oriented(stored(directory)))
-    server.warm()
+    server.warm("tpch")
     return server
 
 

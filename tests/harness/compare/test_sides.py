@@ -37,7 +37,7 @@ def test_a_side_checks_and_samples(chunked):
 
 def test_a_side_that_measures_differently_is_refused():
     class OldServer:
-        def warm(self):
+        def warm(self, _="tpch"):
             return WarmReply()
 
     side = ServedSide(SideSpec("base", "base (old)", ROOT, OLD), OldServer(), 1.0)

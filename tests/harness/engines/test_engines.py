@@ -10,8 +10,10 @@ from support.harness.programs import EXAMPLE
 
 from deltamark.dataflow.kernels.parallel.key_partition import MAX_WORKERS
 from deltamark.datagen.feed import TIMES_PER_ROUND, last_time
+from deltamark.datagen.tpch import RELATIONS
 from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
+from deltamark.harness.benchmarks.benchmark import benchmark
 from deltamark.harness.check.verify import digest_of
 from deltamark.harness.engines.base import AnswerEngine, StreamEngine
 from deltamark.harness.engines.embedded import EmbeddedEngine
@@ -22,7 +24,6 @@ from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.cell_job import CellJob, answers_of, measured
 from deltamark.harness.measure.windows import spans
 from deltamark.harness.results.record import Record
-from deltamark.queries.catalogue import QUERIES
 
 
 def answers(dataset, cell, sample=0):
@@ -44,7 +45,7 @@ def job(dataset, cell, runs=2, sample=0, compared=None):
     return CellJob(cell, sample, runs, answers(dataset, cell, sample) if compared is None else compared)
 
 
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("name", benchmark().queries)
 def test_recomputed_answers_are_right(chunked, name):
     cell = Cell(name, "0.001", "window:100", 1000, 1, engine="duckdb")
     found = outcome(job(chunked, cell, runs=1), chunked, Mock())
@@ -52,7 +53,7 @@ def test_recomputed_answers_are_right(chunked, name):
 
 
 @pytest.mark.parametrize("physical", [1, 70])
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("name", benchmark().queries)
 def test_several_batches_at_once_count_the_changes_of_each(chunked, name, physical):
     cell = Cell(name, "0.001", "window:100", 3, physical)
     work = workload(chunked, cell.workload)
@@ -66,7 +67,7 @@ def test_several_batches_at_once_count_the_changes_of_each(chunked, name, physic
 
 
 def test_a_query_reads_the_columns_that_it_names():
-    names = ("orders", "lineitem")
+    names = [RELATIONS["orders"], RELATIONS["lineitem"]]
     exists = (
         "SELECT o_orderpriority FROM orders WHERE EXISTS (\n SELECT *\n FROM lineitem WHERE l_orderkey = o_orderkey)"
     )

@@ -20,6 +20,7 @@ from support.harness.programs import EXAMPLE, EXAMPLE_FILE, STREAM_FILE, example
 
 from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
+from deltamark.harness.benchmarks.benchmark import benchmark
 from deltamark.harness.check.run_check import open_check
 from deltamark.harness.cli.main import main
 from deltamark.harness.engines.external import engine as external
@@ -31,14 +32,13 @@ from deltamark.harness.measure import timing
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.cell_job import CellJob, answers_of, measured
 from deltamark.harness.results.record import Record
-from deltamark.queries.catalogue import QUERIES
 
 
 def job(dataset, cell):
     return CellJob(cell, 0, 1, answers_of(cell, 0, workload(dataset, cell.workload)))
 
 
-@pytest.mark.parametrize("name", QUERIES)
+@pytest.mark.parametrize("name", benchmark().queries)
 def test_an_external_engine_is_right(monkeypatch, chunked, name):
     example_in_thread(monkeypatch)
     cell = Cell(name, "0.001", "window:100", 500, 1, engine=EXAMPLE)
@@ -220,7 +220,14 @@ def test_cells_of_an_engine_with_a_session_use_one_program(chunked, tmp_path):
             "        return {'refused': 'too hard'} if request['query'] == 'q01' else super().open(request)"
         ),
     )
-    cells = ["QUERIES=q01,q06,q15", f"ENGINES=mine={engine}", "LOGICAL=1000", "PHYSICAL=1", "WORKERS=1", "SF=0.001"]
+    cells = [
+        "QUERIES=q01,q06,q15",
+        f"ENGINES=mine={engine}",
+        "LOGICAL=1000",
+        "PHYSICAL=1",
+        "WORKERS=1",
+        "SF=0.001",
+    ]
     assert main(["bench", *cells, f"DATA={chunked.directory.parent}", f"RESULTS={tmp_path / 'results'}"]) == 0
     programs = opened.read_text().split()
     assert len(programs) >= 5
@@ -267,7 +274,13 @@ def test_the_limit_of_a_run_is_that_of_hello_in_all_processes(monkeypatch, chunk
     for module in ("cli.measure.compare", "compare.sides"):
         monkeypatch.setattr(f"deltamark.harness.{module}.DIRECTORY", str(tmp_path))
     name = "ENGINES" if command == "bench" else "BASE"
-    words = [f"{name}={EXAMPLE}", "SF=0.001", f"DATA={chunked.directory.parent}", "QUERIES=q06", "TIMEOUT=7"]
+    words = [
+        f"{name}={EXAMPLE}",
+        "SF=0.001",
+        f"DATA={chunked.directory.parent}",
+        "QUERIES=q06",
+        "TIMEOUT=7",
+    ]
     words += [f"RESULTS={tmp_path}"] if command == "bench" else ["HEAD=embedded"]
     assert main([command, *words]) == 2
     assert limits == ["7.0"]

@@ -20,6 +20,7 @@ from support.harness.processes import all_end
 from support.paths import ROOT
 from support.patience import patient
 
+from deltamark.harness.benchmarks.benchmark import benchmark
 from deltamark.harness.cli.main import main
 from deltamark.harness.console.reporter import Reporter
 from deltamark.harness.measure import resources
@@ -29,7 +30,6 @@ from deltamark.harness.measure.server import QueryServer
 from deltamark.harness.results import machine, store
 from deltamark.harness.results.record import latest
 from deltamark.harness.suites.tpch import suite
-from deltamark.queries import catalogue
 
 pytestmark = [
     pytest.mark.waits(3),
@@ -140,12 +140,12 @@ def test_ctrl_c_prints_the_summary_of_the_measured_cells(monkeypatch, words, cap
 
 @pytest.mark.usefixtures("near")
 def test_a_wrong_engine_is_shown_wrong(monkeypatch, words, capsys):
-    right = catalogue.QUERIES["q06"]
+    right = benchmark().queries["q06"]
 
     def broken(tpch, *, quantity, **given):
         return right.variants[right.default](tpch, quantity=quantity + 1, **given)
 
-    monkeypatch.setitem(catalogue.QUERIES, "q06", replace(right, variants={right.default: broken}))
+    monkeypatch.setitem(benchmark().queries, "q06", replace(right, variants={right.default: broken}))
     assert main([*words, *CELLS]) == 2
     out, err = capsys.readouterr()
     assert "cells without a number: 2 wrong; the tables show them" in out

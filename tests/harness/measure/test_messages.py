@@ -67,6 +67,7 @@ def test_servers_of_older_commits_understand_requests():
         "beside": None, "cell": {
             "query": "q04", "sf": "0.01", "workload": "insert", "logical": 1, "physical": 1 << 40, "variant": "",
             "workers": 1, "engine": "embedded", "seed": None, "given": [], "master": "", "checkpoint": "",
+            "benchmark": "tpch",
         },
     }  # fmt: skip
     assert wired(REQUESTS[2])["beside"] == wired(NEXT)  # the server finds the cell that it has begun by its number

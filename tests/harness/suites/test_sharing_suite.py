@@ -7,6 +7,7 @@ import re
 import pytest
 
 from deltamark.harness.cli.main import main
+from deltamark.harness.measure.cell import Cell
 from deltamark.harness.suites.sharing import queries
 from deltamark.harness.suites.sharing.loading import arrangements, check, loads
 from deltamark.harness.suites.sharing.queries import SharedQueries
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:
 
 @pytest.fixture
 def shared(chunked):
-    return SharedQueries(chunked.directory, ("q05", "q11", "q18", "q21"), "0.001")
+    return SharedQueries(chunked.directory, {name: Cell(name, "0.001") for name in ("q05", "q11", "q18", "q21")})
 
 
 def test_all_answers_are_right_at_any_round(shared):

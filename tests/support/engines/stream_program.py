@@ -20,13 +20,13 @@ from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.sql.query import sql
 from deltamark.dataflow.sql.tables import sql_tables
 from deltamark.dataflow.types import Type
-from deltamark.datagen.schema import RELATIONS
+from deltamark.datagen.tpch import RELATIONS, TPCH
+from deltamark.harness.benchmarks.benchmark import benchmark
 from deltamark.harness.conformance.rows import declared
 from deltamark.harness.engines.external.messages import RelationColumns
 from deltamark.harness.engines.inputs import specified_source
 from deltamark.harness.engines.plans import specified_plan
 from deltamark.harness.measure.cell import Cell
-from deltamark.queries.catalogue import QUERIES
 
 TEXT_KINDS = ("short", "text")
 
@@ -53,8 +53,9 @@ class Engine:
         """Return the plan of a query of TPC-H, whose columns have no prefixes, or of SQL over other tables."""
         relations = request["relations"]
         self.prefixes = {name: RELATIONS[name].prefix if name in RELATIONS else "" for name in relations}
-        if request["query"] in QUERIES:
-            self.types = {name: specified_source(name, Decimal(self._sf), "insert").schema for name in relations}
+        if request["query"] in benchmark().queries:
+            of = TPCH.specification(Decimal(self._sf), "insert")
+            self.types = {name: specified_source(RELATIONS[name], of).schema for name in relations}
             return specified_plan(Cell(request["query"], self._sf))
         tables = sql_tables(
             "; ".join(declared(name, msgspec.convert(each, RelationColumns)) for name, each in relations.items())

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from unittest.mock import Mock, patch
 
-from deltamark.datagen import generate, make, prebatch
+from deltamark.datagen import make, prebatch, tpch
 from deltamark.datagen.graphs import make as make_graph
 from deltamark.datagen.graphs.generator import graph
 from deltamark.datagen.nexmark import make as make_nexmark
@@ -20,7 +20,7 @@ def tasks_in_process():
     with ExitStack() as patches:
         for module in (make, make_graph, make_nexmark):
             patches.enter_context(patch.object(module, "session", lambda *_: nullcontext(Mock())))
-        for module in (generate, prebatch, rewriting, make_graph, make_nexmark):
+        for module in (tpch, prebatch, rewriting, make_graph, make_nexmark):
             patches.enter_context(patch.object(module, "run_tasks", _run_tasks))
         yield
 

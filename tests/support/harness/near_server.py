@@ -16,8 +16,8 @@ class Near:
     def __init__(self, spec):
         self._server = QueryServer(Dataset.open(spec.directory))
 
-    def warm(self):
-        self._server.warm()
+    def warm(self, benchmark="tpch"):
+        self._server.warm(benchmark)
 
     def oracle_answers(self, cell, rounds, limit, moments=()):
         return self._reply(OracleRequest(cell, limit, tuple(rounds), tuple(moments)), OracleReply)

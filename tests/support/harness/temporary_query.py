@@ -9,7 +9,7 @@ from pathlib import Path
 
 from support.paths import ROOT
 
-from deltamark.queries import catalogue
+from deltamark.harness.benchmarks import benchmark
 
 
 @contextmanager
@@ -19,4 +19,4 @@ def temporary_query(directory: Path) -> Iterator[str]:
     shutil.copy(ROOT / "queries" / "tpch" / "q06.py", path)
     yield str(path)
     path.unlink()
-    catalogue._query_of.cache_clear()
+    benchmark._query_of.cache_clear()

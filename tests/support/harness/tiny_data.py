@@ -8,9 +8,10 @@ import pyarrow as pa
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.manifest import Manifest, RelationFiles
-from deltamark.datagen.order_lines import write_order_lines
+from deltamark.datagen.members import write_members
 from deltamark.datagen.prebatch import bounds_of, write_arrow
-from deltamark.datagen.schema import ARROW_TYPES, RELATIONS, SCHEMA_VERSION, Column, RelationName
+from deltamark.datagen.schema import ARROW_TYPES, SCHEMA_VERSION, Column
+from deltamark.datagen.tpch import RELATIONS
 
 WORDS = ["ash", "birch", "cedar"]
 
@@ -19,12 +20,12 @@ def tiny(directory: Path, lines: list[int], others: int, chunk_rows: int = 4) ->
     """Make data with len(lines) orders, order i having lines[i] lines, and `others` rows in every other relation."""
     sizes = dict.fromkeys(RELATIONS, others) | {"orders": len(lines), "lineitem": sum(lines)}
     relations = {name: _write(directory, name, _columns(name, sizes[name], lines), chunk_rows) for name in RELATIONS}
-    order_lines = write_order_lines(directory, relations, chunk_rows)
-    Manifest(SCHEMA_VERSION, "0.001", "tiny", chunk_rows, relations, order_lines).write(directory)
+    members = write_members(directory, RELATIONS, relations, chunk_rows)
+    Manifest(SCHEMA_VERSION, "0.001", "tiny", chunk_rows, RELATIONS, relations, members, {}).write(directory)
     return Dataset.open(directory)
 
 
-def _columns(name: RelationName, rows: int, lines: list[int]) -> list[pa.Array]:
+def _columns(name: str, rows: int, lines: list[int]) -> list[pa.Array]:
     arrays = [_values(column, rows) for column in RELATIONS[name].columns]
     if name == "lineitem":
         arrays[0] = pa.array([7 * order for order, count in enumerate(lines) for _ in range(count)], pa.int64())
@@ -43,7 +44,7 @@ def _values(column: Column, rows: int) -> pa.Array:
     return pa.array([salt * 1000 + row for row in range(rows)], ARROW_TYPES[column.kind])
 
 
-def _write(directory: Path, name: RelationName, arrays: list[pa.Array], chunk_rows: int) -> RelationFiles:
+def _write(directory: Path, name: str, arrays: list[pa.Array], chunk_rows: int) -> RelationFiles:
     (directory / name).mkdir(parents=True)
     whole = pa.RecordBatch.from_arrays(arrays, schema=RELATIONS[name].arrow_schema)
     starts = range(0, whole.num_rows, chunk_rows)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.schema import RELATION_NAMES
 from deltamark.datagen.seeded import hashed
+from deltamark.datagen.tpch import RELATIONS
 from deltamark.datagen.workloads.workload import Workload
 
 Change = tuple[int, str, int, int]  # round, relation, row, diff
@@ -21,7 +21,7 @@ def listed(work: Workload) -> list[Change]:
     """List the changes of a workload round by round, as its pieces have them."""
     return [
         (round_, name, int(row), piece.diff)
-        for name in RELATION_NAMES
+        for name in RELATIONS
         for round_ in range(work.rounds)
         for piece in work.pieces(name, round_, round_ + 1)
         for row in piece.rows
@@ -34,7 +34,7 @@ def insert(dataset: Dataset, _: int) -> list[Change]:
 
 def window(dataset: Dataset, size: int) -> list[Change]:
     rows = sizes(dataset)
-    static = [name for name in RELATION_NAMES if name not in ("orders", "lineitem")]
+    static = [name for name in RELATIONS if name not in ("orders", "lineitem")]
     changes = [(0, name, row, 1) for name in static for row in range(rows[name])]
     for round_ in range(1, rows["orders"] + 1):
         changes += order(dataset, round_, round_ - 1, 1)
@@ -48,7 +48,7 @@ def refresh(dataset: Dataset, held_back: int) -> list[Change]:
     loaded = dataset.rows("orders") - held_back
     lines = sum(change[1] == "lineitem" for each in range(loaded) for change in order(dataset, 0, each, 1))
     kept = sizes(dataset) | {"orders": loaded, "lineitem": lines}
-    changes = [(row, name, row, 1) for name in RELATION_NAMES for row in range(kept[name])]
+    changes = [(row, name, row, 1) for name in RELATIONS for row in range(kept[name])]
     load = max(kept.values())
     for step in range(held_back):
         changes += order(dataset, load + 2 * step, loaded + step, 1) + order(dataset, load + 2 * step + 1, step, -1)
@@ -78,7 +78,7 @@ DEFINITIONS = {"insert": insert, "window": window, "refresh": refresh, "slide": 
 
 
 def sizes(dataset: Dataset) -> dict[str, int]:
-    return {name: dataset.rows(name) for name in RELATION_NAMES}
+    return {name: dataset.rows(name) for name in RELATIONS}
 
 
 def order(dataset: Dataset, round_: int, number: int, diff: int) -> list[Change]:

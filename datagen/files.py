@@ -1,0 +1,289 @@
+"""Files as a source: the rows of a benchmark in Parquet files, in an order of arrival, or as a stream of changes.
+
+DuckDB puts the rows of a relation into the order of their arrival and gives columns the types in which they are
+stored; the rest is the pre-batching that every source goes through. A text column without NULL and with few distinct
+values becomes a column of codes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from deltamark.datagen.schema import MAX_DIGITS, Column, Relation, Relations
+from deltamark.datagen.source import Parts, Source
+from deltamark.errors import DeltamarkError
+
+if TYPE_CHECKING:
+    import duckdb
+    from pyspark.sql import SparkSession
+
+MOST_CODES = 4096
+"""The largest number of distinct values of a column of codes. Not tuned."""
+
+INSERTS = ("insert", "update_postimage", "+i", "+u", "c", "r")
+DELETES = ("delete", "update_preimage", "-d", "-u", "d")
+UPDATES = ("update", "u")
+"""The words of a column with the type of a change, in lower case. An update replaces the row with its key."""
+
+
+@dataclass(frozen=True)
+class RelationSource:
+    """The files of a relation.
+
+    arrives: the column by whose values rows arrive: rows with equal values arrive in one round; without it, row i
+    arrives in round i. change: the column with the type of each change. weight: the column with 1 or -1, or with other
+    numbers of equal rows. Neither column of changes is a column of the relation.
+    """
+
+    relation: Relation
+    files: tuple[Path, ...]
+    arrives: str = ""
+    change: str = ""
+    weight: str = ""
+
+    @property
+    def comes_with_changes(self) -> bool:
+        return bool(self.arrives or self.change or self.weight)
+
+
+def column_of(name: str, type_: str, *, nullable: bool) -> Column | str:
+    """Return the column that stores values of a type of DuckDB, or the reason why none does."""
+    word, _, arguments = type_.partition("(")
+    match word:
+        case "TINYINT" | "SMALLINT" | "INTEGER" | "BIGINT" | "UTINYINT" | "USMALLINT" | "UINTEGER":
+            return Column(name, "int", nullable=nullable)
+        case "DECIMAL":
+            digits, scale = (int(number) for number in arguments.rstrip(")").split(","))
+            if digits > MAX_DIGITS:
+                return f"a decimal of {digits} digits; write it with at most {MAX_DIGITS}"
+            return Column(name, "decimal", digits, scale, nullable)
+        case "DATE":
+            return Column(name, "date", nullable=nullable)
+        case "VARCHAR" | "ENUM":
+            return Column(name, "text", nullable=nullable)
+    return f"{type_}; write it as a whole number, a decimal, a date or a text"
+
+
+class FileSource(Source):
+    """Parquet files below a folder."""
+
+    scaled = False
+
+    def __init__(self, name: str, sources: Sequence[RelationSource]) -> None:
+        self.name = name
+        self._sources = {each.relation.name: each for each in sources}
+        self.relations = Relations(each.relation for each in sources)
+        self.has_changes = any(each.comes_with_changes for each in sources)
+
+    def version(self) -> str:
+        """Return a digest of the description and of the names, sizes and times of the files."""
+        digest = hashlib.blake2b(digest_size=8)
+        for each in self._sources.values():
+            digest.update(repr((each.relation, each.arrives, each.change, each.weight)).encode())
+            for path in each.files:
+                stat = path.stat()
+                digest.update(f"{path.name} {stat.st_size} {stat.st_mtime_ns} ".encode())
+        return f"files-{digest.hexdigest()}"
+
+    def parts(
+        self, spark: Callable[[], SparkSession], sf: Decimal, making: Path, report: Callable[[int, int], None]
+    ) -> Parts:
+        del spark, sf  # the files have one scale
+        import duckdb  # noqa: PLC0415 (it takes a while to load)
+
+        folder = making / "parquet-files"
+        folder.mkdir(exist_ok=True)
+        with closing(duckdb.connect(str(folder / f"{os.getpid()}.duckdb"))) as connection:
+            return _Ordering(connection, self._sources, folder).parts(report)
+
+
+class _Ordering:
+    """Writes the rows of relations in the order of their arrival, and their changes by rounds."""
+
+    def __init__(
+        self, connection: duckdb.DuckDBPyConnection, sources: Mapping[str, RelationSource], folder: Path
+    ) -> None:
+        self._connection, self._sources, self._folder = connection, sources, folder
+
+    def parts(self, report: Callable[[int, int], None]) -> Parts:
+        relations, files, changes = [], {}, {}
+        has_changes = any(each.comes_with_changes for each in self._sources.values())
+        for done, each in enumerate(self._sources.values()):
+            report(done, len(self._sources))
+            self._read(each)
+        if has_changes:
+            self._number_rounds()
+        for each in self._sources.values():
+            self._match(each)
+            relations.append(self._with_codes(self._owned(each.relation)))
+            files[each.relation.name] = [self._write(relations[-1])]
+            if has_changes:
+                changes[each.relation.name] = self._write_changes(each)
+        report(len(self._sources), len(self._sources))
+        return Parts(Relations(relations), files, changes)
+
+    def _read(self, source: RelationSource) -> None:
+        """Create the table of the changes of a relation, in the order of the files."""
+        name, listed = source.relation.name, ", ".join(_literal(str(path)) for path in source.files)
+        arrival = _quoted(source.arrives) if source.arrives else "NULL"
+        columns = f"row_number() OVER () - 1 AS _place_, {_diff(source)} AS _diff_, {arrival} AS _arrival_"
+        self._connection.execute(f"""
+            CREATE TABLE {_quoted("read " + name)} AS SELECT {columns}, {_columns(source.relation)}
+            FROM read_parquet([{listed}], hive_partitioning = false)
+        """)
+        wrong = self._connection.execute(
+            f"SELECT _place_ FROM {_quoted('read ' + name)} WHERE _diff_ IS NULL OR _diff_ = 0 LIMIT 1"
+        ).fetchone()
+        if wrong:
+            column = source.change or source.weight
+            words = ", ".join((*INSERTS, *DELETES, *UPDATES)) if source.change else "a number other than 0"
+            raise DeltamarkError(f"not a change in {name}.{column}", f"row {wrong[0]}", f"write one of {words}")
+
+    def _number_rounds(self) -> None:
+        """Create the table of the rounds of arrivals, which all relations share."""
+        arriving = [each.relation.name for each in self._sources.values() if each.arrives]
+        union = " UNION ".join(f"SELECT _arrival_ FROM {_quoted('read ' + name)}" for name in arriving)
+        self._connection.execute(
+            "CREATE TABLE rounds AS SELECT _arrival_, row_number() OVER (ORDER BY _arrival_) - 1 AS _round_ "
+            f"FROM ({union or 'SELECT NULL AS _arrival_ WHERE FALSE'})"
+        )
+
+    def _match(self, source: RelationSource) -> None:
+        """Create the table of the rows of a relation: when each arrives and leaves, and its columns.
+
+        A deletion ends the row with its key, or without a key the oldest row that is equal but for its arrival.
+        """
+        relation, read = source.relation, _quoted("read " + source.relation.name)
+        names = [column.name for column in relation.columns if column.name != source.arrives]
+        same = ", ".join(map(_quoted, relation.key or names))
+        round_ = "rounds._round_" if source.arrives else "read._place_"
+        joined = "JOIN rounds USING (_arrival_)" if source.arrives else ""
+        each = f"""
+            SELECT read.* EXCLUDE (_diff_), {round_} AS _round_, sign(_sign_) AS _sign_
+            FROM {read} AS read {joined}, LATERAL (SELECT unnest({_signs(source)}) AS _sign_)"""
+        self._connection.execute(f"""
+            CREATE TABLE {_quoted("all " + relation.name)} AS
+            SELECT *, row_number() OVER (PARTITION BY {same}, _sign_ ORDER BY _round_, _place_) AS _turn_ FROM ({each})
+        """)
+        equal = " AND ".join(f"i.{name} IS NOT DISTINCT FROM d.{name}" for name in [*same.split(", "), "_turn_"])
+        every = _quoted("all " + relation.name)
+        wrong = self._connection.execute(f"""
+            SELECT d._place_ FROM (SELECT * FROM {every} WHERE _sign_ < 0) AS d
+            LEFT JOIN (SELECT * FROM {every} WHERE _sign_ > 0) AS i ON {equal}
+            WHERE i._place_ IS NULL OR (i._round_, i._place_) >= (d._round_, d._place_) ORDER BY d._place_ LIMIT 1
+        """).fetchone()
+        remedy = "correct the changes, or the key in the description"
+        if wrong:
+            raise DeltamarkError(f"a deletion of no row of {relation.name}", f"row {wrong[0]} of its files", remedy)
+        twice = (
+            relation.key
+            and self._connection.execute(f"""
+            SELECT i._place_ FROM (SELECT * FROM {every} WHERE _sign_ > 0 AND _turn_ > 1) AS i
+            LEFT JOIN (SELECT * REPLACE (_turn_ + 1 AS _turn_) FROM {every} WHERE _sign_ < 0) AS d ON {equal}
+            WHERE d._place_ IS NULL OR (d._round_, d._place_) > (i._round_, i._place_) ORDER BY i._place_ LIMIT 1
+        """).fetchone()
+        )
+        if twice:
+            raise DeltamarkError(f"a key of {relation.name} is live twice", f"row {twice[0]} of its files", remedy)
+        columns = ", ".join(f"i.{_quoted(column.name)}" for column in relation.columns)
+        self._connection.execute(f"""
+            CREATE TABLE {_quoted(relation.name)} AS
+            SELECT row_number() OVER (ORDER BY i._round_, i._place_) - 1 AS _row_,
+                   i._round_ AS _comes_, i._place_ AS _came_, d._round_ AS _goes_, d._place_ AS _went_, {columns}
+            FROM (SELECT * FROM {every} WHERE _sign_ > 0) AS i
+            LEFT JOIN (SELECT * FROM {every} WHERE _sign_ < 0) AS d ON {equal}
+        """)
+
+    def _owned(self, relation: Relation) -> Relation:
+        """Put members into the order of the rows to which they belong, if these have one version each."""
+        if not relation.member_of:
+            return relation
+        owner, column = relation.member_of, _quoted(relation.reference_to(relation.member_of))
+        key = _quoted(self._sources[owner].relation.key[0])
+        rows, keys = self._connection.execute(
+            f"SELECT count(*), count(DISTINCT {key}) FROM {_quoted(owner)}"
+        ).fetchone() or (0, 0)
+        if rows != keys:
+            return replace(relation, member_of="")
+        self._connection.execute(f"""
+            CREATE OR REPLACE TABLE {_quoted(relation.name)} AS
+            SELECT m.* REPLACE (row_number() OVER (ORDER BY o._row_, m._row_) - 1 AS _row_)
+            FROM {_quoted(relation.name)} AS m LEFT JOIN {_quoted(owner)} AS o ON m.{column} = o.{key}
+        """)
+        return relation
+
+    def _with_codes(self, relation: Relation) -> Relation:
+        """Make codes of texts with few distinct values."""
+
+        def stored(column: Column) -> Column:
+            if column.kind != "text" or column.nullable:
+                return column
+            name = _quoted(column.name)
+            (count,) = self._connection.execute(
+                f"SELECT count(DISTINCT {name}) FROM {_quoted(relation.name)}"
+            ).fetchone() or (0,)
+            return replace(column, kind="code") if 1 <= count <= MOST_CODES else column
+
+        return replace(relation, columns=tuple(map(stored, relation.columns)))
+
+    def _write(self, relation: Relation) -> Path:
+        path = self._folder / f"{relation.name}.parquet"
+        names = ", ".join(f"{_quoted(c.name)} AS {_quoted(relation.prefix + c.name)}" for c in relation.columns)
+        self._copy(f"SELECT {names} FROM {_quoted(relation.name)} ORDER BY _row_", path)
+        return path
+
+    def _write_changes(self, source: RelationSource) -> Path:
+        name = _quoted(source.relation.name)
+        path = self._folder / f"changes of {source.relation.name}.parquet"
+        self._copy(
+            f"SELECT _row_ AS row, 1::BIGINT AS diff, _comes_ AS round, _came_ AS place FROM {name} "
+            f"UNION ALL SELECT _row_, -1::BIGINT, _goes_, _went_ FROM {name} WHERE _goes_ IS NOT NULL "
+            "ORDER BY round, place, diff, row",
+            path,
+        )
+        return path
+
+    def _copy(self, query: str, path: Path) -> None:
+        self._connection.execute(f"COPY ({query}) TO {_literal(str(path))} (FORMAT parquet)")
+
+
+def _columns(relation: Relation) -> str:
+    """Return the columns of a relation in the types that pre-batching expects, without the prefix."""
+    types = {"int": "BIGINT", "date": "DATE", "code": "VARCHAR", "text": "VARCHAR"}
+
+    def converted(column: Column) -> str:
+        type_ = f"DECIMAL({column.digits}, {column.scale})" if column.kind == "decimal" else types[column.kind]
+        return f"{_quoted(relation.prefix + column.name)}::{type_} AS {_quoted(column.name)}"
+
+    return ", ".join(map(converted, relation.columns))
+
+
+def _diff(source: RelationSource) -> str:
+    """Return the SQL of a change's weight; an update has 2."""
+    if source.change:
+        words = ((INSERTS, 1), (DELETES, -1), (UPDATES, 2))
+        cases = " ".join(f"WHEN lower({_quoted(source.change)}) IN {each} THEN {diff}" for each, diff in words)
+        return f"CASE {cases} END"
+    return f"{_quoted(source.weight)}::BIGINT" if source.weight else "1"
+
+
+def _signs(source: RelationSource) -> str:
+    """Return the SQL of the list of the deletions and insertions of which a change consists."""
+    if source.change:
+        return "CASE _diff_ WHEN 2 THEN [-1, 1] ELSE [_diff_] END"
+    return "[sign(_diff_) FOR each IN range(abs(_diff_))]"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"

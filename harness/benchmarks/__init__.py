@@ -1,0 +1,1 @@
+"""Benchmarks: relations, where their rows come from, and queries, as folders."""

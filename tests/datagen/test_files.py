@@ -1,0 +1,197 @@
+"""Laws of files as a source: their rows come and go as the files say, and a contradiction is one clear error."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.harness.local_tasks import tasks_in_process
+
+from deltamark.datagen.dataset import Dataset
+from deltamark.datagen.make import Wanted, make_data
+from deltamark.datagen.schema import NULL
+from deltamark.datagen.workloads.registry import workload
+from deltamark.errors import DeltamarkError
+from deltamark.harness.benchmarks.description import described
+from deltamark.harness.check.oracle import LiveRows
+
+DESCRIPTION = """
+[relations.sales]
+key = "sale"
+arrives = "at"
+change = "op"
+
+[relations.notes]
+arrives = "at"
+weight = "n"
+"""
+
+
+def made(folder: Path, description: str = DESCRIPTION) -> Dataset:
+    """Make the data of a folder, beside it."""
+    (folder / "benchmark.toml").write_text(description)
+    _, source = described(folder)
+    with tasks_in_process():
+        return make_data(Wanted(folder / "data", Decimal(1), source=source), lambda *_: None)[0]
+
+
+def write(folder: Path, name: str, columns: dict[str, list]) -> None:
+    pq.write_table(pa.table(columns), folder / f"{name}.parquet")
+
+
+@st.composite
+def streams(draw):
+    """Draw changes of sales by key, each at a time and right, and of notes by value."""
+    sales, notes, price = [], [], {}
+    live: Counter[str] = Counter()
+    for at in range(draw(st.integers(1, 8))):
+        for _ in range(draw(st.integers(0, 4))):
+            sale = draw(st.integers(0, 3))
+            op = draw(st.sampled_from(["update", "delete"])) if sale in price else "insert"
+            if op == "delete":
+                sales.append((at, op, sale, price.pop(sale)))
+                continue
+            price[sale] = draw(st.none() | st.integers(0, 9))
+            sales.append((at, op, sale, price[sale]))
+        for _ in range(draw(st.integers(0, 3))):
+            note = draw(st.sampled_from(["a", "b", None]))
+            n = draw(st.integers(-live[note], 2).filter(bool))
+            live[note] += n
+            notes.append((at, n, note))
+    return sales, notes
+
+
+@settings(max_examples=10)
+@given(streams())
+def test_rows_are_live_from_their_insertion_to_their_deletion(stream):
+    sales, notes = stream
+    with tempfile.TemporaryDirectory() as directory:
+        folder = Path(directory)
+        at, op, sale, price = zip(*sales, strict=True) if sales else ((),) * 4
+        typed = {"at": pa.array(at, pa.int64()), "op": pa.array(op, pa.string()), "sale": pa.array(sale, pa.int64())}
+        write(folder, "sales", {**typed, "price": pa.array(price, pa.decimal128(9, 2))})
+        at, n, note = zip(*notes, strict=True) if notes else ((),) * 3
+        columns = {"at": pa.array(at, pa.int64()), "n": pa.array(n, pa.int64()), "note": pa.array(note, pa.string())}
+        write(folder, "notes", columns)
+        work = workload(made(folder), "changes")
+        times = sorted({each[0] for each in (*sales, *notes)})
+        for round_, time in enumerate(times):
+            assert live_sales(work, round_) == expected_sales(sales, time)
+            assert live_notes(work, round_) == expected_notes(notes, time)
+        assert work.rounds == max(len(times), 1)
+        for name in ("sales", "notes"):
+            sizes = [len(live(work, name, round_)) for round_ in range(work.rounds)]
+            assert work.most_live(name) == max(sizes, default=0)
+
+
+def live(work, name, round_):
+    """Return the positions of the live rows at the end of a round. One that arrives twice fails here."""
+    rows = LiveRows(work, name, 1)
+    rows.move(8 * round_ + 7)
+    return np.flatnonzero(rows.mask)
+
+
+def live_sales(work, round_):
+    table = work.dataset.table("sales").take(live(work, "sales", round_))
+    prices = [None if price == NULL else price for price in table["price"].to_pylist()]
+    return dict(zip(table["sale"].to_pylist(), prices, strict=True))
+
+
+def live_notes(work, round_):
+    return Counter(work.dataset.table("notes").take(live(work, "notes", round_))["note"].to_pylist())
+
+
+def expected_sales(sales, until):
+    found = {}
+    for at, op, sale, price in sales:
+        if at <= until and op == "delete":
+            del found[sale]
+        elif at <= until:
+            found[sale] = None if price is None else 100 * price
+    return found
+
+
+def expected_notes(notes, until):
+    found = Counter()
+    for at, n, note in notes:
+        found[note] += n * (at <= until)
+    return +found
+
+
+def test_rows_without_a_description_arrive_one_by_one(tmp_path):
+    write(tmp_path, "b", {"x": [3, 1, 2], "word": ["p", None, "q"]})
+    write(tmp_path, "a", {"day": [0, 5]})
+    dataset = made(tmp_path, "")
+    work = workload(dataset, "insert")
+    assert list(dataset.relations) == ["a", "b"]
+    assert [live(work, "b", round_).tolist() for round_ in range(3)] == [[0], [0, 1], [0, 1, 2]]
+    assert dataset.table("b").to_pydict() == {"x": [3, 1, 2], "word": ["p", None, "q"]}
+
+
+def test_members_lie_in_the_order_of_the_rows_to_which_they_belong(tmp_path):
+    write(tmp_path, "bills", {"bill": [7, 3, 9]})
+    write(tmp_path, "items", {"bill": [3, 9, 7, 3], "n": [1, 2, 3, 4]})
+    dataset = made(
+        tmp_path,
+        "[relations.bills]\nkey = 'bill'\nroles = 'events'\n[relations.items]\nkey = ['n']\nmember_of = 'bills'\n"
+        "references = { bill = 'bills' }",
+    )
+    assert dataset.table("items").to_pydict() == {"bill": [7, 3, 3, 9], "n": [3, 1, 4, 2]}
+    assert dataset.first_members("items", 0, 4).tolist() == [0, 1, 3, 4]
+    assert workload(dataset, "window:1").rounds == 4
+
+
+@pytest.mark.parametrize(
+    ("sales", "message"),
+    [
+        ([(0, "insert", 1), (1, "delete", 2)], "a deletion of no row of sales: row 1 of its files"),
+        ([(1, "insert", 1), (0, "delete", 1)], "a deletion of no row of sales: row 1 of its files"),
+        ([(0, "update", 1)], "a deletion of no row of sales: row 0 of its files"),
+        ([(0, "insert", 1), (1, "insert", 1)], "a key of sales is live twice: row 1 of its files"),
+        ([(0, "upsert", 1)], "not a change in sales.op: row 0"),
+        ([(0, None, 1)], "not a change in sales.op: row 0"),
+    ],
+)
+def test_changes_that_contradict_each_other_are_an_error(tmp_path, sales, message):
+    at, op, sale = zip(*sales, strict=True)
+    write(tmp_path, "sales", {"at": at, "op": pa.array(op, pa.string()), "sale": sale})
+    with pytest.raises(DeltamarkError) as error:
+        made(tmp_path, DESCRIPTION.partition("[relations.notes]")[0])
+    assert str(error.value).startswith(message)
+
+
+def test_data_with_changes_has_no_other_workload(tmp_path):
+    write(tmp_path, "notes", {"at": [0], "n": [1], "note": ["a"]})
+    dataset = made(tmp_path, DESCRIPTION.partition("key")[0].replace("sales", "notes") + 'arrives = "at"\nweight = "n"')
+    assert workload(dataset, "changes").rounds == 1
+    with pytest.raises(DeltamarkError, match="the workload insert does not apply: its rows come and go as the data"):
+        workload(dataset, "insert")
+
+
+def test_data_is_made_again_if_a_file_or_the_description_changes(tmp_path):
+    write(tmp_path, "notes", {"note": ["a"]})
+    first = made(tmp_path, "").directory
+    assert made(tmp_path, "title = 'Notes'").directory == first
+    assert made(tmp_path, "[relations.notes]\nkey = 'note'").directory != first
+    write(tmp_path, "notes", {"note": ["a", "b"]})
+    assert made(tmp_path, "").directory != first
+
+
+@pytest.mark.parametrize(
+    ("type_", "values"),
+    [("HUGEINT", "1"), ("DOUBLE", "1.5"), ("TIMESTAMP", "'2025-01-01'"), ("DECIMAL(30, 2)", "1"), ("BOOLEAN", "true")],
+)
+def test_a_column_of_another_type_is_refused_by_name(tmp_path, type_, values):
+    with duckdb.connect() as connection:
+        connection.execute(f"COPY (SELECT {values}::{type_} AS x) TO '{tmp_path}/t.parquet'")
+    with pytest.raises(DeltamarkError, match=r"t.x has a type that is not supported: .*; convert the column"):
+        made(tmp_path, "")

@@ -149,7 +149,7 @@ class _Ordering:
     def _number_rounds(self) -> None:
         """Create the table of the rounds of arrivals, which all relations share."""
         arriving = [each.relation.name for each in self._sources.values() if each.arrives]
-        union = " UNION ".join(f"SELECT _arrival_ FROM {_quoted('read ' + name)}" for name in arriving)
+        union = " UNION ".join(f"SELECT DISTINCT _arrival_ FROM {_quoted('read ' + name)}" for name in arriving)
         self._connection.execute(
             "CREATE TABLE rounds AS SELECT _arrival_, row_number() OVER (ORDER BY _arrival_) - 1 AS _round_ "
             f"FROM ({union or 'SELECT NULL AS _arrival_ WHERE FALSE'})"

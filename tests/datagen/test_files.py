@@ -195,3 +195,10 @@ def test_a_column_of_another_type_is_refused_by_name(tmp_path, type_, values):
         connection.execute(f"COPY (SELECT {values}::{type_} AS x) TO '{tmp_path}/t.parquet'")
     with pytest.raises(DeltamarkError, match=r"t.x has a type that is not supported: .*; convert the column"):
         made(tmp_path, "")
+
+
+def test_rows_of_one_relation_that_arrive_together_have_one_round(tmp_path):
+    write(tmp_path, "notes", {"at": [2, 7, 7], "note": ["a", "b", "c"]})
+    dataset = made(tmp_path, '[relations.notes]\narrives = "at"')
+    work = workload(dataset, "changes")
+    assert [live(work, "notes", round_).tolist() for round_ in range(work.rounds)] == [[0], [0, 1, 2]]

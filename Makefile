@@ -25,11 +25,11 @@ bench-engine: .venv/ready  ## the benchmark of our engine, without DuckDB recomp
 bench-shared: .venv/ready  ## the suite of sharing: all queries in one dataflow, beside each alone: make bench-shared SF=1
 	@$(RUN) bench SUITE=shared $(MAKEOVERRIDES)
 
-bench-ssb: .venv/ready  ## the suite of the Star Schema Benchmark: 13 queries from their SQL: make bench-ssb SF=1
-	@$(RUN) bench SUITE=ssb $(MAKEOVERRIDES)
+bench-ssb: .venv/ready  ## the Star Schema Benchmark, 13 queries from their SQL: make bench-ssb SF=1
+	@$(RUN) bench BENCHMARK=ssb $(MAKEOVERRIDES)
 
-bench-nexmark: .venv/ready  ## the suite of Nexmark: 14 queries from their SQL over auctions and bids: make bench-nexmark EVENTS=1M
-	@$(RUN) bench SUITE=nexmark $(MAKEOVERRIDES)
+bench-nexmark: .venv/ready  ## Nexmark, 14 queries from their SQL over SF million events of auctions: make bench-nexmark SF=1
+	@$(RUN) bench BENCHMARK=nexmark $(MAKEOVERRIDES)
 
 bench-reach: .venv/ready  ## the suite of loops: distances, from scratch and attached: make bench-reach NODES=10M EDGES=100M
 	@$(RUN) bench SUITE=loops $(MAKEOVERRIDES)

@@ -80,7 +80,7 @@ class FileSource(Source):
         self.name = name
         self._sources = {each.relation.name: each for each in sources}
         self.relations = Relations(each.relation for each in sources)
-        self.has_changes = any(each.comes_with_changes for each in sources)
+        self.has_changes = any(each.change or each.weight for each in sources)
 
     def version(self) -> str:
         """Return a digest of the description and of the names, sizes and times of the files."""

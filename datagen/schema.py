@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal, InvalidOperation
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import pyarrow as pa
 
@@ -124,6 +124,21 @@ class Relation:
     def reference_to(self, other: str) -> str:
         """Return the column that refers to another relation, or an empty string."""
         return next((column for column, to in self.references if to == other), "")
+
+
+def relation(name: str, prefix: str, key: str, columns: str, **more: Any) -> Relation:
+    """Return a relation whose key and columns are words: `price:decimal(9,2) sold:date note:text? kind:code`.
+
+    The values of a column whose word ends in a question mark may be NULL.
+    """
+    return Relation(name, tuple(map(_column, columns.split())), tuple(key.split()), prefix, **more)
+
+
+def _column(word: str) -> Column:
+    name, _, type_ = word.removesuffix("?").partition(":")
+    kind, _, size = type_.removesuffix(")").partition("(")
+    digits, scale = map(int, size.split(",")) if size else (0, 0)
+    return Column(name, next(each for each in COLUMN_KINDS if each == kind), digits, scale, word.endswith("?"))
 
 
 class Relations(Mapping[str, Relation]):

@@ -49,7 +49,7 @@ class Source(ABC):
     """Whether there are rows for every scale factor."""
 
     has_changes: bool = False
-    """Whether the rows come with changes by rounds."""
+    """Whether rows may leave by the changes that come with them."""
 
     def scale(self, sf: Decimal) -> Decimal:
         """Return a scale factor if the source has any, and otherwise 1."""

@@ -21,9 +21,9 @@ from functools import cache
 from importlib.metadata import version
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from deltamark.datagen.schema import COLUMN_KINDS, Column, ColumnKind, Relation, Relations
+from deltamark.datagen.schema import Relations, relation
 from deltamark.datagen.source import Parts, Source, Specification
 from deltamark.datagen.spark.session import run_tasks
 from deltamark.errors import DeltamarkError
@@ -31,60 +31,46 @@ from deltamark.errors import DeltamarkError
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-MONEY_DIGITS, MONEY_SCALE = 15, 2
-
-
-def _relation(name: str, prefix: str, key: str, columns: str, **more: Any) -> Relation:
-    def column(word: str) -> Column:
-        name, kind = word.split(":")
-        return Column(name, "decimal", MONEY_DIGITS, MONEY_SCALE) if kind == "decimal" else Column(name, _kind(kind))
-
-    return Relation(name, tuple(map(column, columns.split())), tuple(key.split()), prefix, **more)
-
-
-def _kind(text: str) -> ColumnKind:
-    return next(kind for kind in COLUMN_KINDS if kind == text)
-
-
 RELATIONS = Relations((
-    _relation(
+    relation(
         "customer", "c_", "custkey",
-        "custkey:int name:text address:text nationkey:int phone:text acctbal:decimal mktsegment:code comment:text",
+        "custkey:int name:text address:text nationkey:int phone:text acctbal:decimal(15,2) mktsegment:code "
+        "comment:text",
         references=(("nationkey", "nation"),), roles=("hot",), changing=("nationkey",),
     ),
-    _relation(
+    relation(
         "lineitem", "l_", "orderkey linenumber",
-        "orderkey:int partkey:int suppkey:int linenumber:int quantity:decimal extendedprice:decimal "
-        "discount:decimal tax:decimal returnflag:code linestatus:code shipdate:date commitdate:date "
+        "orderkey:int partkey:int suppkey:int linenumber:int quantity:decimal(15,2) extendedprice:decimal(15,2) "
+        "discount:decimal(15,2) tax:decimal(15,2) returnflag:code linestatus:code shipdate:date commitdate:date "
         "receiptdate:date shipinstruct:code shipmode:code comment:text",
         references=(("orderkey", "orders"), ("partkey", "part"), ("suppkey", "supplier")), member_of="orders",
         changing=("quantity", "extendedprice", "discount"),
     ),
-    _relation(
+    relation(
         "nation", "n_", "nationkey", "nationkey:int name:code regionkey:int comment:text",
         references=(("regionkey", "region"),), roles=("fixed",), changing=("regionkey",),
     ),
-    _relation(
+    relation(
         "orders", "o_", "orderkey",
-        "orderkey:int custkey:int orderstatus:code totalprice:decimal orderdate:date orderpriority:code "
+        "orderkey:int custkey:int orderstatus:code totalprice:decimal(15,2) orderdate:date orderpriority:code "
         "clerk:text shippriority:int comment:text",
         references=(("custkey", "customer"),), roles=("events",), changing=("orderstatus",),
     ),
-    _relation(
+    relation(
         "part", "p_", "partkey",
-        "partkey:int name:text mfgr:code brand:code type:code size:int container:code retailprice:decimal "
+        "partkey:int name:text mfgr:code brand:code type:code size:int container:code retailprice:decimal(15,2) "
         "comment:text",
         roles=("hot",), changing=("brand", "type", "retailprice"), in_turn=True,
     ),
-    _relation(
+    relation(
         "partsupp", "ps_", "partkey suppkey",
-        "partkey:int suppkey:int availqty:int supplycost:decimal comment:text",
+        "partkey:int suppkey:int availqty:int supplycost:decimal(15,2) comment:text",
         references=(("partkey", "part"), ("suppkey", "supplier")),
     ),
-    _relation("region", "r_", "regionkey", "regionkey:int name:code comment:text", roles=("fixed", "leaving")),
-    _relation(
+    relation("region", "r_", "regionkey", "regionkey:int name:code comment:text", roles=("fixed", "leaving")),
+    relation(
         "supplier", "s_", "suppkey",
-        "suppkey:int name:text address:text nationkey:int phone:text acctbal:decimal comment:text",
+        "suppkey:int name:text address:text nationkey:int phone:text acctbal:decimal(15,2) comment:text",
         references=(("nationkey", "nation"),), roles=("leaving",),
     ),
 ))  # fmt: skip

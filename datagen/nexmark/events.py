@@ -42,7 +42,6 @@ AUCTION_MS = 2 * OPEN_AUCTIONS * CYCLE // AUCTIONS_PER_CYCLE * INTERVAL_MS
 """The longest duration of an auction. On average an auction ends when OPEN_AUCTIONS others have begun."""
 
 PRICE_STEPS, STEPS_PER_POWER, MIN_PRICE = 6001, 1000, 100
-MAX_PRICE = MIN_PRICE * 10 ** ((PRICE_STEPS - 1) // STEPS_PER_POWER)
 
 STATES = ("AZ", "CA", "ID", "OR", "WA", "WY")
 CITIES = (
@@ -56,7 +55,6 @@ SIDE_KEYS = 10_000
 """The rows of side_input, a table that does not change."""
 
 Values = Mapping[str, "np.ndarray | pa.Array"]
-Bounds = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -68,8 +66,6 @@ class EventKind:
     schema: pa.Schema
     draw: Callable[[np.ndarray], Values]
     """Returns the columns of the rows of some events."""
-    bounds: Callable[[int], Mapping[str, Bounds]]
-    """Returns the smallest and the largest possible value of each number, by the number of the last event."""
 
     def rows_of(self, events: int) -> int:
         """Return the number of rows among the first events."""
@@ -172,45 +168,19 @@ def _channels() -> tuple[pa.StringArray, pa.StringArray]:
     return pa.array([*HOT_CHANNELS, *(f"channel-{number}" for number in range(OTHER_CHANNELS))]), urls
 
 
-def _times(last: int) -> Bounds:
-    return FIRST_MS, FIRST_MS + INTERVAL_MS * last
-
-
-def _person_ids(last: int) -> Bounds:
-    return FIRST_ID, FIRST_ID + last // CYCLE + LEAD
-
-
-def _auction_ids(last: int) -> Bounds:
-    return FIRST_ID, FIRST_ID + (last // CYCLE + 1) * AUCTIONS_PER_CYCLE + LEAD
-
-
-def _auction_bounds(last: int) -> Mapping[str, Bounds]:
-    first, latest = _times(last)
-    return {
-        "id": _auction_ids(last), "initial_bid": (MIN_PRICE, MAX_PRICE), "reserve": (2 * MIN_PRICE, 2 * MAX_PRICE),
-        "date_time": (first, latest), "expires": (first, latest + AUCTION_MS), "seller": _person_ids(last),
-        "category": (FIRST_CATEGORY, FIRST_CATEGORY + CATEGORIES - 1),
-    }  # fmt: skip
-
-
-def _bid_bounds(last: int) -> Mapping[str, Bounds]:
-    people, prices = _person_ids(last), (MIN_PRICE, MAX_PRICE)
-    return {"auction": _auction_ids(last), "bidder": people, "price": prices, "date_time": _times(last)}
-
-
 KINDS: Mapping[str, EventKind] = {
     "person": EventKind(
         0, 1, _schema("id date_time", "name email_address credit_card city state extra"),
-        _persons, lambda last: {"id": _person_ids(last), "date_time": _times(last)},
+        _persons,
     ),
     "auction": EventKind(
         1, AUCTIONS_PER_CYCLE, _schema(
             "id initial_bid reserve date_time expires seller category", "item_name description extra"
-        ), _auctions, _auction_bounds,
+        ), _auctions,
     ),
     "bid": EventKind(
         1 + AUCTIONS_PER_CYCLE, CYCLE - 1 - AUCTIONS_PER_CYCLE,
-        _schema("auction bidder price date_time", "channel url extra"), _bids, _bid_bounds,
+        _schema("auction bidder price date_time", "channel url extra"), _bids,
     ),
 }  # fmt: skip
 """The kinds of events by the names of their relations."""

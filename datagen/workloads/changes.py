@@ -1,4 +1,4 @@
-"""The workload changes: the insertions, deletions and updates that come with the data, in their rounds."""
+"""Workloads in the rounds of the data: `changes`, and, if rows only arrive, `insert` and `slide:N`."""
 
 from __future__ import annotations
 
@@ -11,15 +11,25 @@ from deltamark.errors import DeltamarkError
 
 
 class Changes(Workload):
-    """Rows arrive and leave as the files say. A relation without changes of its own arrives in order, like the rest."""
+    """Rows arrive and leave as the files say.
+
+    slides: the rounds after which each row leaves, if none does by the files; the rows of fixed relations stay.
+    """
 
     name = "changes"
 
-    def __init__(self, dataset: Dataset) -> None:
+    def __init__(self, dataset: Dataset, name: str = name, slides: int = 0) -> None:
+        self.name = name
         self.dataset = dataset
         if not dataset.manifest.changes:
             raise refusal(self.name, "the data comes without changes")
-        self._changes = {name: self._read(name) for name in dataset.manifest.changes}
+        given = {name: self._read(name) for name in dataset.manifest.changes}
+        self.retracts = any((diffs < 0).any() for _, diffs, _ in given.values())
+        """Whether any row leaves by the files."""
+        fixed = {each.name for each in dataset.relations.having("fixed")}
+        self._changes = {
+            name: _leaving(*each, slides) if slides and name not in fixed else each for name, each in given.items()
+        }
         self.rounds = 1 + max((int(rounds[-1]) for *_, rounds in self._changes.values() if len(rounds)), default=0)
 
     def most_live(self, name: str) -> int:
@@ -49,3 +59,12 @@ class Changes(Workload):
         if not (in_order and known):
             raise DeltamarkError("changes that are out of order or of no row", name, "make the data again")
         return rows, diffs, rounds
+
+
+def _leaving(
+    rows: np.ndarray, diffs: np.ndarray, rounds: np.ndarray, size: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Add the retraction of each row some rounds after its insertion; in a round, rows leave before others arrive."""
+    rounds = np.concatenate([rounds + size, rounds])
+    order = np.argsort(rounds, kind="stable")
+    return np.tile(rows, 2)[order], np.concatenate([-diffs, diffs])[order], rounds[order]

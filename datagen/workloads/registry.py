@@ -64,9 +64,19 @@ def meanings(texts: Iterable[str]) -> str:
 def workload(dataset: Dataset, text: str) -> Workload:
     """Open a workload by its name."""
     kind, _, size = known_workload(text).partition(":")
-    if dataset.manifest.changes and kind != Changes.name:
-        raise refusal(text, f"its rows come and go as the data says, which is the workload {Changes.name}")
+    if dataset.manifest.changes:
+        return _given(dataset, kind, _number(kind, size) if size else 0)
     return KINDS[kind].open(dataset, _number(kind, size)) if size else PLAIN[kind](dataset)
+
+
+def _given(dataset: Dataset, kind: str, size: int) -> Workload:
+    """Open a workload over data that says in which rounds its rows arrive, and perhaps leave."""
+    given = Changes(dataset)
+    if given.retracts and kind != Changes.name:
+        raise refusal(kind, f"its rows come and go as the data says, which is the workload {Changes.name}")
+    if kind not in (Changes.name, Insert.name, "slide"):
+        raise refusal(kind, "its rows arrive in the rounds of the data; insert and slide:N apply")
+    return given if kind == Changes.name else Changes(dataset, f"{kind}:{size}" if size else kind, size)
 
 
 def known_workload(text: str) -> str:

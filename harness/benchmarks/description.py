@@ -26,14 +26,16 @@ from pathlib import Path
 from typing import TypeVar
 
 from deltamark.datagen.files import FileSource, RelationSource, column_of
+from deltamark.datagen.nexmark.source import NEXMARK
 from deltamark.datagen.schema import ROLES, Column, Relation
 from deltamark.datagen.source import Source
+from deltamark.datagen.ssb import SSB
 from deltamark.datagen.tpch import TPCH
 from deltamark.errors import DeltamarkError, unknown
 
 DESCRIPTION = "benchmark.toml"
 
-GENERATORS: Mapping[str, Source] = {"tpch": TPCH}
+GENERATORS: Mapping[str, Source] = {each.name: each for each in (TPCH, SSB, NEXMARK)}
 
 Value = TypeVar("Value", bound=str | bool | list[str] | dict[str, object])
 

@@ -49,7 +49,6 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
     _add_common(parser)
     _add_queries(parser)
     _add_rates(parser)
-    _add_events(parser)
     _add_graphs(parser)
     for action in parser._actions:  # noqa: SLF001 (set_defaults would set the marker as the value)
         if action.dest in ("benchmark", "sf", "data", "master"):
@@ -87,15 +86,15 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_queries(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("suites tpch, coverage, shared, ssb, nexmark, memory and rate").add_argument
+    add = parser.add_argument_group("suites tpch, coverage, shared, memory and rate").add_argument
     add("--queries", "--query", type=words, action=Added, metavar="Q,Q", help="queries to run (default: all)")
     text = "files of SQL, as queries to run"
     add("--sql", dest="queries", type=sql_files, action=Added, metavar="FILE,FILE", help=text)
     add("--logical", type=batch_sizes, metavar="L,L", help="rounds per logical batch, which share a time")
-    text = "logical batches per physical batch; for ssb, rows per batch"
+    text = "logical batches per physical batch"
     add("--physical", type=batch_sizes, metavar="P,P", help=text)
-    add("--workload", type=words, metavar="W,W", help=f"{', '.join(NAMES)}; nexmark has insert and window:N")
-    add("--workers", type=worker_counts, metavar="W,W", help="numbers of workers, for tpch, nexmark and memory")
+    add("--workload", type=words, metavar="W,W", help=", ".join(NAMES))
+    add("--workers", type=worker_counts, metavar="W,W", help="numbers of workers, for tpch and memory")
     text = "units of incremental attachment per batch, for shared (default: 2)"
     add("--fuel", type=whole(1, MAX_FUEL), help=text)
     add = parser.add_argument_group("suites tpch, coverage, memory and rate").add_argument
@@ -116,11 +115,6 @@ def _add_rates(parser: argparse.ArgumentParser) -> None:
     add("--seconds", type=seconds, metavar="S", help="duration of a trial, unless the stream is shorter (default: 5)")
 
 
-def _add_events(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("suite nexmark").add_argument
-    add("--events", type=size, metavar="N", help="number of events, such as 1M (default: 100K)")
-
-
 def _add_graphs(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("suites graph and loops").add_argument
     add("--batches", type=batch_sizes, metavar="N,N", help="changes per batch (default: 1,10,100,1000,10000)")
@@ -137,7 +131,7 @@ def _add_graphs(parser: argparse.ArgumentParser) -> None:
 
 def add_suite(parser: argparse.ArgumentParser) -> None:
     text = (
-        "tpch; coverage: grades of engines; shared: all queries in one dataflow; ssb and nexmark: queries of SQL; "
+        "tpch: the queries of a benchmark; coverage: grades of engines; shared: all queries in one dataflow; "
         "memory: the least memory of a cell; rate: the highest sustained rate; loops; graph"
     )
     parser.add_argument("--suite", choices=tuple(SUITES), default=DEFAULT, help=f"{text} (default: {DEFAULT})")

@@ -138,12 +138,12 @@ class QueryServer(Server[Cell]):
         work = workload(self._dataset, cell.workload)
         check = open_check(cell, work, {})
         with closing(check), closing(open_engine(cell, self._dataset, work, check.add)) as engine:
-            engine.take(WARM_UP_ROUNDS)
-            engine.apply()
+            if engine.take(WARM_UP_ROUNDS):
+                engine.apply()
             check.finish(engine)
         with closing(open_engine(cell, self._dataset, work)) as engine:
-            engine.take_several(1, 1)
-            engine.apply_several()
+            if engine.take_several(1, WARM_UP_ROUNDS):
+                engine.apply_several()
 
     def oracle_answers(self, request: OracleRequest[Cell]) -> OracleReply:
         """Compute and keep the oracle's answers to a query."""

@@ -27,7 +27,7 @@ from deltamark.harness.suites.graphs.cells import VERTICES, WORKERS
 from deltamark.harness.suites.graphs.counting import MAX_CHANGES
 from deltamark.harness.suites.graphs.skew import KINDS, SIZES
 from deltamark.harness.suites.sharing.attaching import SMALL_BATCH_ROUNDS
-from deltamark.harness.tables.relation import Column, Format, Relations, at, listed, literal, why
+from deltamark.harness.tables.relation import Column, Format, Relations, listed, literal, why
 
 SCHEMA = pa.schema(
     [(name, pa.string()) for name in ("dataset", "table_name", "name", "note", "cell", "why")]
@@ -568,54 +568,5 @@ def highest_rates(db: Relations) -> Iterator[Table]:
             ("for: the duration of the trial, which ends with the stream; p50, p99, max: latencies from the due times "
             "on"),
             "recovery: the time from the largest burst until no round waits",
-        ],
-    )  # fmt: skip
-
-
-# The Star Schema Benchmark and Nexmark
-
-
-def ssb_tables(db: Relations) -> Iterator[Table]:
-    rows = """(
-        SELECT *, split_part(name, ' ', 1) AS query, split_part(name, ' ', 2)::BIGINT AS size
-        FROM measured WHERE table_name = 'ssb') r"""
-    sizes = [size for (size,) in db.rows(f"SELECT DISTINCT size FROM {rows} ORDER BY size")]
-    speed = "shown(r, figure['tuples'] / figure['seconds'])"
-    yield db.table(
-        "ssb", "Star Schema Benchmark: tuples per second",
-        [
-            ("query", "query", words),
-            *((f"batches of {short(size)}", at(f"size = {size}", speed), rate) for size in sizes),
-            ("state MB", "arg_max(shown(r, figure['state_bytes']), size)", megabytes),
-            ("DuckDB once", "arg_max(shown(r, figure['oracle_seconds']), size)", brief),
-            ("compared", "coalesce(sum(figure['compared']) FILTER (why IS NULL), 0)", count),
-        ],
-        f"FROM {rows} GROUP BY query ORDER BY query",
-        [
-            "the other tables come first, then lineorder in batches; at the end a tenth of each table is retracted",
-            "state: at the end, for the largest batches; DuckDB once: one run of the query over all rows, one thread",
-            "compared: answers that were compared with DuckDB's over the live rows",
-        ],
-    )  # fmt: skip
-
-
-def nexmark_tables(db: Relations) -> Iterator[Table]:
-    """Make the table of queries, with a row for each batch size and number of workers."""
-    yield db.table(
-        "nexmark", "Nexmark: tuples per second, and latency of batches",
-        [
-            ("query", "split_part(name, ' ', 1)", words),
-            ("batch", "split_part(name, ' ', 2)::BIGINT", lambda size: words(short(size))),
-            ("workers", "split_part(name, ' ', 3)", words), share("tuples", "tuples", "seconds", rate),
-            least("p50", "p50"), least("p99", "p99"), least("state MB", "state_bytes", megabytes),
-            least("DuckDB once", "oracle_seconds"), share("DuckDB / p50", "oracle_seconds", "p50", ratio),
-            least("compared", "compared", count),
-        ],
-        of_table("nexmark"),
-        [
-            "batch: logical batches, each of L events, that are fed at once; p50, p99: latencies of these batches",
-            "tuples: rows that the query reads, inserted or retracted; state: at the end of the stream, on one worker",
-            "DuckDB once: one run of the query over the rows that are live at the end, on one thread",
-            "compared: answers that were compared with DuckDB's over the live rows",
         ],
     )  # fmt: skip

@@ -170,11 +170,21 @@ def test_changes_that_contradict_each_other_are_an_error(tmp_path, sales, messag
 
 
 def test_data_with_changes_has_no_other_workload(tmp_path):
-    write(tmp_path, "notes", {"at": [0], "n": [1], "note": ["a"]})
+    write(tmp_path, "notes", {"at": [0, 4], "n": [1, -1], "note": ["a", "a"]})
     dataset = made(tmp_path, DESCRIPTION.partition("key")[0].replace("sales", "notes") + 'arrives = "at"\nweight = "n"')
-    assert workload(dataset, "changes").rounds == 1
+    assert workload(dataset, "changes").rounds == 2
     with pytest.raises(DeltamarkError, match="the workload insert does not apply: its rows come and go as the data"):
         workload(dataset, "insert")
+
+
+def test_rows_that_only_arrive_may_leave_after_some_rounds(tmp_path):
+    write(tmp_path, "notes", {"at": [2, 7, 7], "note": ["a", "b", "c"]})
+    dataset = made(tmp_path, '[relations.notes]\narrives = "at"')
+    assert [live(workload(dataset, "insert"), "notes", round_).tolist() for round_ in range(2)] == [[0], [0, 1, 2]]
+    slide = workload(dataset, "slide:1")
+    assert [live(slide, "notes", round_).tolist() for round_ in range(slide.rounds)] == [[0], [1, 2], []]
+    with pytest.raises(DeltamarkError, match="the workload late does not apply: its rows arrive in the rounds"):
+        workload(dataset, "late:1")
 
 
 def test_data_is_made_again_if_a_file_or_the_description_changes(tmp_path):

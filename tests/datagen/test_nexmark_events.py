@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pytest
 from support.harness.local_tasks import tasks_in_process
 
-from deltamark.datagen.manifest import FILE
+from deltamark.datagen.make import Wanted, make_data
 from deltamark.datagen.nexmark.events import (
     CITIES,
     CYCLE,
@@ -26,16 +26,18 @@ from deltamark.datagen.nexmark.events import (
     STATES,
     side_input,
 )
-from deltamark.datagen.nexmark.make import WantedEvents, make_events, read_events, read_table
+from deltamark.datagen.nexmark.source import NexmarkGenerator
 from deltamark.datagen.nexmark.texts import uniform
-from deltamark.errors import DeltamarkError
+from deltamark.datagen.workloads.registry import workload
 
 EVENTS = 60_000
 
 
 def stored(data, events, block_events):
+    """Make the data of some events, which are drawn in blocks."""
+    source = NexmarkGenerator(block_events)
     with tasks_in_process():
-        return make_events(WantedEvents(data, events, block_events=block_events), lambda *_: None)
+        return make_data(Wanted(data, Decimal(events) / 10**6, source=source), lambda *_: None)[0]
 
 
 @pytest.fixture(scope="module")
@@ -68,26 +70,28 @@ def test_an_event_happens_at_its_time(tables):
         assert (column(tables, name, "date_time") == FIRST_MS + INTERVAL_MS * events).all()
 
 
-@pytest.mark.parametrize("relation", KINDS)
-def test_blocks_do_not_change_the_rows(tmp_path, tables, relation):
-    blocks = [stored(tmp_path / str(size), 1234, size) for size in (100, 333, 5000)]
-    assert [len(read_events(each).relations[relation]) for each in blocks] == [13, 4, 1]
-    for each in blocks:
-        assert read_table(each, relation).equals(tables[relation].slice(0, KINDS[relation].rows_of(1234)))
+@pytest.mark.parametrize("block", [100, 333, 5000])
+def test_blocks_do_not_change_the_rows(tmp_path, tables, block):
+    dataset = stored(tmp_path, 1234, block)
+    for relation, kind in KINDS.items():
+        expected = tables[relation].slice(0, kind.rows_of(1234))
+        for name in kind.schema.names:
+            assert dataset.table(relation)[name].to_pylist() == expected[name].to_pylist()
 
 
-@pytest.mark.parametrize("relation", KINDS)
-def test_values_are_within_their_bounds(tables, relation):
-    for events in (100, 1234, EVENTS):
-        rows = tables[relation].slice(0, KINDS[relation].rows_of(events))
-        for name, (low, high) in KINDS[relation].bounds(events - 1).items():
-            found = pc.min_max(rows.column(name)).as_py()
-            assert low <= found["min"] <= found["max"] <= high
-
-
-def test_every_number_has_bounds():
-    for kind in KINDS.values():
-        assert {*kind.bounds(0)} == {each.name for each in kind.schema if pa.types.is_integer(each.type)}
+@pytest.mark.parametrize("size", [0, 70])
+def test_each_event_arrives_in_its_round_and_leaves_when_it_is_old(tmp_path, size):
+    dataset = stored(tmp_path, 1234, 1000)
+    work = workload(dataset, f"slide:{size}" if size else "insert")
+    assert work.rounds == 1234 + size
+    found = Counter()
+    for relation in KINDS:
+        for piece in work.pieces(relation, 0, work.rounds):
+            found.update((piece.diff, round_) for round_ in piece.rounds.tolist())
+    leaving = {(-1, event + size): 1 for event in range(1234)} if size else {}
+    assert found == {**{(1, event): 1 for event in range(1234)}, **leaving}
+    (piece,) = work.pieces("side_input", 0, work.rounds)
+    assert (len(piece.rows), set(piece.rounds.tolist())) == (10_000, {0})
 
 
 def test_identifiers_are_consecutive(tables):
@@ -149,22 +153,3 @@ def test_draws_for_different_purposes_are_independent():
     one, other = uniform("one", events, 10), uniform("other", events, 10)
     counts = np.bincount(one * 10 + other, minlength=100)
     assert abs(counts / EVENTS - 0.01).max() < 0.002
-
-
-def test_events_are_made_once(tmp_path):
-    directory = stored(tmp_path, 200, 100)
-    before = {path: path.stat().st_mtime_ns for path in directory.rglob("*")}
-    assert stored(tmp_path, 200, 100) == directory
-    assert {path: path.stat().st_mtime_ns for path in directory.rglob("*")} == before
-    assert [path.name for path in tmp_path.iterdir()] == [directory.name]
-
-
-def test_an_edited_manifest_and_a_damaged_file_are_errors(tmp_path):
-    edited, damaged = (stored(tmp_path / name, 200, 100) for name in ("edited", "damaged"))
-    manifest = json.loads((edited / FILE).read_text())
-    (edited / FILE).write_text(json.dumps(manifest | {"events": 300}))
-    with pytest.raises(DeltamarkError, match="not the manifest of events"):
-        read_events(edited)
-    (damaged / "bid" / "00001.arrow").write_bytes(b"")
-    with pytest.raises(DeltamarkError, match="not the one that was made"):
-        read_events(damaged)

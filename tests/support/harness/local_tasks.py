@@ -10,7 +10,7 @@ from unittest.mock import Mock, patch
 from deltamark.datagen import make, prebatch, tpch
 from deltamark.datagen.graphs import make as make_graph
 from deltamark.datagen.graphs.generator import graph
-from deltamark.datagen.nexmark import make as make_nexmark
+from deltamark.datagen.nexmark import source as nexmark
 from deltamark.datagen.skew import rewriting
 from deltamark.datagen.spark.session import run_task
 
@@ -18,9 +18,9 @@ from deltamark.datagen.spark.session import run_task
 @contextmanager
 def tasks_in_process():
     with ExitStack() as patches:
-        for module in (make, make_graph, make_nexmark):
+        for module in (make, make_graph):
             patches.enter_context(patch.object(module, "session", lambda *_: nullcontext(Mock())))
-        for module in (tpch, prebatch, rewriting, make_graph, make_nexmark):
+        for module in (tpch, prebatch, rewriting, make_graph, nexmark):
             patches.enter_context(patch.object(module, "run_tasks", _run_tasks))
         yield
 

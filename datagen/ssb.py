@@ -1,4 +1,4 @@
-"""The five tables of the Star Schema Benchmark, derived from the rows of TPC-H and stored as Parquet files.
+"""The Star Schema Benchmark: five relations, derived from the rows of TPC-H.
 
 lineorder is lineitem joined with orders and with the cost of partsupp; dates are numbers such as 19940131. The
 derivation differs from the benchmark's own generator where TPC-H lacks something:
@@ -8,24 +8,68 @@ derivation differs from the benchmark's own generator where TPC-H lacks somethin
   which is the key of the part modulo 40, plus 1. The generator draws both.
 - Category and manufacturer are those of TPC-H, renamed. The color is the first word of the part's name.
 - The cost is that of partsupp; the generator computes it as 60 % of the price. The revenue is not rounded to cents.
-- The holidays are New Year and Christmas. dwdate has the 2,557 days of seven years; the paper counts 2,556.
+- The holidays are New Year and Christmas. Flags are 0 or 1. dwdate has the 2,557 days of seven years; the paper counts
+  2,556.
 """
 
 from __future__ import annotations
 
 import hashlib
-import os
+from collections.abc import Callable
 from contextlib import closing
+from decimal import Decimal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import duckdb
 
-from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.tpch import RELATIONS
-from deltamark.harness.check.oracle import sql_values
+from deltamark.datagen.schema import Relations, relation
+from deltamark.datagen.source import Parts, Source
+from deltamark.datagen.tpch import TPCH, generator_version
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+RELATIONS = Relations((
+    relation(
+        "customer", "c_", "custkey",
+        "custkey:int name:text address:text city:code nation:code region:code phone:text mktsegment:code",
+        roles=("hot",), changing=("city",),
+    ),
+    relation(
+        "dwdate", "d_", "datekey",
+        "datekey:int date:text dayofweek:code month:code year:int yearmonthnum:int yearmonth:code daynuminweek:int "
+        "daynuminmonth:int daynuminyear:int monthnuminyear:int weeknuminyear:int sellingseason:code "
+        "lastdayinweekfl:int lastdayinmonthfl:int holidayfl:int weekdayfl:int",
+        roles=("fixed",),
+    ),
+    relation(
+        "lineorder", "lo_", "orderkey linenumber",
+        "orderkey:int linenumber:int custkey:int partkey:int suppkey:int orderdate:int orderpriority:code "
+        "shippriority:int quantity:int extendedprice:decimal(12,2) ordtotalprice:decimal(12,2) discount:int "
+        "revenue:decimal(14,4) supplycost:decimal(12,2) tax:int commitdate:int shipmode:code",
+        references=(
+            ("custkey", "customer"), ("partkey", "part"), ("suppkey", "supplier"), ("orderdate", "dwdate"),
+            ("commitdate", "dwdate"),
+        ),
+        roles=("events",), changing=("quantity", "discount"),
+    ),
+    relation(
+        "part", "p_", "partkey",
+        "partkey:int name:text mfgr:code category:code brand1:code color:code type:code size:int container:code",
+        roles=("hot",), changing=("brand1",),
+    ),
+    relation(
+        "supplier", "s_", "suppkey",
+        "suppkey:int name:text address:text city:code nation:code region:code phone:text",
+        roles=("leaving",),
+    ),
+))  # fmt: skip
 
 MACROS = """
 CREATE MACRO datekey(day) AS (year(day) * 10000 + month(day) * 100 + day(day))::INTEGER;
+CREATE VIEW cost AS  -- below scale factor 0.01, pairs of parts and suppliers are not unique
+    SELECT ps_partkey, ps_suppkey, min(ps_supplycost) AS ps_supplycost FROM partsupp GROUP BY ALL;
 CREATE MACRO city(nation, key) AS rpad(left(nation, 9), 9, ' ') || (key % 10)
 """
 
@@ -45,9 +89,9 @@ TABLES = {
                CASE WHEN month(day) <= 3 THEN 'Winter' WHEN month(day) = 4 THEN 'Spring'
                     WHEN month(day) <= 8 THEN 'Summer' WHEN month(day) <= 10 THEN 'Fall'
                     ELSE 'Christmas' END AS d_sellingseason,
-               dayofweek(day) = 6 AS d_lastdayinweekfl, last_day(day) = day AS d_lastdayinmonthfl,
-               strftime(day, '%m%d') IN ('0101', '1225') AS d_holidayfl,
-               dayofweek(day) BETWEEN 1 AND 5 AS d_weekdayfl
+               (dayofweek(day) = 6)::TINYINT AS d_lastdayinweekfl, (last_day(day) = day)::TINYINT AS d_lastdayinmonthfl,
+               (strftime(day, '%m%d') IN ('0101', '1225'))::TINYINT AS d_holidayfl,
+               (dayofweek(day) BETWEEN 1 AND 5)::TINYINT AS d_weekdayfl
         FROM (SELECT unnest(generate_series(DATE '1992-01-01', DATE '1998-12-31', INTERVAL 1 DAY))::DATE AS day)
         ORDER BY d_datekey""",
     "lineorder": """
@@ -61,7 +105,7 @@ TABLES = {
                ps_supplycost::DECIMAL(12, 2) AS lo_supplycost, (l_tax * 100)::TINYINT AS lo_tax,
                datekey(l_commitdate) AS lo_commitdate, l_shipmode AS lo_shipmode
         FROM lineitem JOIN orders ON l_orderkey = o_orderkey
-             JOIN partsupp ON l_partkey = ps_partkey AND l_suppkey = ps_suppkey
+             JOIN cost ON l_partkey = ps_partkey AND l_suppkey = ps_suppkey
         ORDER BY lo_orderkey, lo_linenumber""",
     "part": """
         SELECT p_partkey::INTEGER AS p_partkey, p_name, replace(p_mfgr, 'Manufacturer', 'MFGR') AS p_mfgr,
@@ -77,46 +121,35 @@ TABLES = {
 }  # fmt: skip
 """The SQL of each table over the relations of TPC-H."""
 
-KEYS = {
-    "customer": "c_custkey", "dwdate": "d_datekey", "lineorder": "lo_orderkey lo_linenumber", "part": "p_partkey",
-    "supplier": "s_suppkey",
-}  # fmt: skip
-"""The columns of the primary key of each table."""
 
+class StarGenerator(Source):
+    """The rows that DuckDB derives from those of tpchgen-cli."""
 
-def directory_of(tpch: Path) -> Path:
-    """Return the directory of the tables that are derived from a directory of TPC-H; its name tells the SQL, too."""
-    digest = hashlib.blake2b(repr((MACROS, TABLES)).encode(), digest_size=4).hexdigest()
-    return tpch.with_name(f"ssb-{tpch.name.removeprefix('tpch-')}-{digest}")
+    name = "ssb"
+    relations = RELATIONS
 
+    def version(self) -> str:
+        digest = hashlib.blake2b(repr((MACROS, TABLES)).encode(), digest_size=4).hexdigest()
+        return f"{generator_version()} {digest}"
 
-def path_of(directory: Path, table: str) -> Path:
-    return directory / f"{table}.parquet"
-
-
-def make_tables(dataset: Dataset) -> Path:
-    """Derive the missing tables of a dataset; return their directory."""
-    directory = directory_of(dataset.directory)
-    directory.mkdir(exist_ok=True)
-    missing = [table for table in TABLES if not path_of(directory, table).exists()]
-    if missing:
+    def parts(
+        self, spark: Callable[[], SparkSession], sf: Decimal, making: Path, report: Callable[[int, int], None]
+    ) -> Parts:
+        base = TPCH.parts(spark, sf, making, report)
+        files = {name: making / f"{name}.parquet" for name in TABLES}
         with closing(duckdb.connect()) as connection:
-            _show_relations(connection, dataset)
+            for name, paths in base.files.items():
+                listed = ", ".join(map(_literal, paths))
+                connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet([{listed}])")
             connection.execute(MACROS)
-            for table in missing:
-                made = directory / f".{table}-{os.getpid()}.parquet"
-                connection.execute(f"COPY ({TABLES[table]}) TO '{_quoted(made)}' (FORMAT parquet)")
-                made.rename(path_of(directory, table))
-    return directory
+            for done, (name, sql) in enumerate(TABLES.items()):
+                connection.execute(f"COPY ({sql}) TO {_literal(files[name])} (FORMAT parquet)")
+                report(done + 1, len(TABLES))
+        return Parts(RELATIONS, {name: [path] for name, path in files.items()})
 
 
-def _quoted(path: Path) -> str:
-    return str(path).replace("'", "''")
+def _literal(path: Path) -> str:
+    return "'" + str(path).replace("'", "''") + "'"
 
 
-def _show_relations(connection: duckdb.DuckDBPyConnection, dataset: Dataset) -> None:
-    """Show the relations of TPC-H as views, in the types of its specification."""
-    for relation in RELATIONS.values():
-        connection.register(f"stored_{relation.name}", dataset.table(relation.name))
-        values = sql_values(relation, [column.name for column in relation.columns])
-        connection.execute(f"CREATE VIEW {relation.name} AS SELECT {values} FROM stored_{relation.name}")  # noqa: S608
+SSB = StarGenerator()

@@ -5,7 +5,7 @@ import { pg_ivm } from "@electric-sql/pglite-pg_ivm";
 
 import { MILLISECONDS_A_DAY, readColumns, writeRows } from "./arrow.mjs";
 import { Refused, serve } from "./serve.mjs";
-import { Table } from "./table.mjs";
+import { Table, scaleOf } from "./table.mjs";
 import { viewOf } from "./view.mjs";
 
 class PGliteWithPgIvm {
@@ -65,7 +65,7 @@ class PGliteWithPgIvm {
 
 /** Return the function from a value of PGlite to a value of an Arrow file. */
 function converterOf(type) {
-  const scale = /^decimal\((\d+)\)$/.exec(type)?.[1];
+  const scale = scaleOf(type);
   if (scale) return (numeric) => digitsOf(numeric, Number(scale));
   return type === "date32" ? (date) => date.getTime() / MILLISECONDS_A_DAY : (value) => value;
 }

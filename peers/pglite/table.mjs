@@ -2,10 +2,13 @@
 
 import { MILLISECONDS_A_DAY } from "./arrow.mjs";
 
-const TYPES = { int64: "bigint", "decimal(2)": "numeric(15, 2)", date32: "date", string: "text" };
+const TYPES = { int64: "bigint", date32: "date", string: "text" };
 
 // A value of each type, which takes the place of NULL in a comparison that PostgreSQL can hash.
-const KNOWN = { int64: "0", "decimal(2)": "0", date32: "DATE '1970-01-01'", string: "''" };
+const KNOWN = { int64: "0", date32: "DATE '1970-01-01'", string: "''" };
+
+/** Return the digits of a decimal behind the point; undefined for another type. */
+export const scaleOf = (type) => /^decimal\((\d+)\)$/.exec(type)?.[1];
 
 // The defaults of autovacuum, which PGlite does not run: a table is analyzed once its changed rows exceed a number and
 // a share of all rows, and vacuumed once its dead rows do.
@@ -23,7 +26,7 @@ export class Table {
   /** Create the table with an index on each key, for joins and removal, or else one on all columns, for removal. */
   async create() {
     const constraint = (column) => (this.nullable.includes(column) ? "" : "NOT NULL");
-    const typed = this.columns.map(([column, type]) => `${column} ${TYPES[type]} ${constraint(column)}`).join(", ");
+    const typed = this.columns.map(([column, type]) => `${column} ${typeOf(type)} ${constraint(column)}`).join(", ");
     const keys = this.columns.map(([column]) => column).filter((column) => column.endsWith("key"));
     await this.database.exec(`
       CREATE TABLE ${this.name} (${typed});
@@ -58,7 +61,7 @@ export class Table {
   /** Return the condition that a column has the same value in both rows, or NULL in both. */
   same([column, type]) {
     if (!this.nullable.includes(column)) return `kept.${column} = gone.${column}`;
-    const known = (row) => `coalesce(${row}.${column}, ${KNOWN[type]})`;
+    const known = (row) => `coalesce(${row}.${column}, ${KNOWN[type] ?? "0"})`;
     return `${known("kept")} = ${known("gone")} AND (kept.${column} IS NULL) = (gone.${column} IS NULL)`;
   }
 
@@ -97,11 +100,17 @@ class Batch {
 
 const blobOf = (lines) => new Blob([lines.map((line) => `${line}\n`).join("")]);
 
+/** Return the type of PostgreSQL. */
+function typeOf(type) {
+  const scale = scaleOf(type);
+  return scale === undefined ? TYPES[type] : `numeric(15, ${scale})`;
+}
+
 /** Return the function from a value to its text in COPY. */
 function textOf(type) {
+  const scale = scaleOf(type);
+  if (scale !== undefined) return (digits) => (digits / 10 ** scale).toFixed(scale);
   switch (type) {
-    case "decimal(2)":
-      return (hundredths) => (hundredths / 100).toFixed(2);
     case "date32":
       return (days) => new Date(days * MILLISECONDS_A_DAY).toISOString().slice(0, 10);
     case "string":

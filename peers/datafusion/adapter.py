@@ -7,13 +7,18 @@ import pyarrow as pa
 from recompute import ArrowEngine
 from serve import serve
 
+SETTINGS = {"datafusion.sql_parser.parse_float_as_decimal": "true"}
+"""A number with a point is exact, as in SQL."""
+
 
 class DataFusion(ArrowEngine):
     name = f"DataFusion {datafusion.__version__}"
 
     def prepare(self, sql: str) -> None:
         self.sql = sql
-        self.context = datafusion.SessionContext(datafusion.SessionConfig().with_target_partitions(self.workers))
+        self.context = datafusion.SessionContext(
+            datafusion.SessionConfig(SETTINGS).with_target_partitions(self.workers)
+        )
 
     def run(self) -> pa.Table:
         for name, table in self.relations.items():

@@ -30,7 +30,7 @@ from deltamark.harness.engines.net_rows import as_range, net_rows
 from deltamark.harness.engines.plans import sql_inputs
 from deltamark.harness.engines.spark_feed import opened
 from deltamark.harness.engines.spark_session import on_master
-from deltamark.harness.engines.sql_rows import SqlRows
+from deltamark.harness.engines.sql_rows import LEAST_DIGITS, SqlRows
 from deltamark.harness.measure.cell import Cell
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def _type(column: Column) -> str:
         case "int":
             return "bigint"
         case "decimal":
-            return f"decimal({column.digits},{column.scale})"
+            return f"decimal({max(column.digits, LEAST_DIGITS)},{column.scale})"
         case "date":
             return "date"
     return "string"

@@ -17,7 +17,7 @@ from deltamark.datagen.workloads.workload import Workload
 from deltamark.harness.engines.base import Capabilities, RecomputingEngine, Row, Sink
 from deltamark.harness.engines.net_rows import net_rows
 from deltamark.harness.engines.plans import sql_inputs
-from deltamark.harness.engines.sql_rows import SqlRows, sql_type
+from deltamark.harness.engines.sql_rows import DUCKDB_TYPES, SqlRows, named_type
 from deltamark.harness.measure.cell import Cell
 
 POSITION = "position_"
@@ -89,5 +89,5 @@ class DuckDBEngine(RecomputingEngine[list[TableDelta]]):
 
 
 def _create(table: Relation, columns: tuple[str, ...]) -> str:
-    typed = ", ".join(f"{table.prefix}{name} {sql_type(table.column(name))}" for name in columns)
+    typed = ", ".join(f"{table.prefix}{name} {named_type(table.column(name), DUCKDB_TYPES)}" for name in columns)
     return f"CREATE TABLE {table.name} ({typed}, {POSITION} BIGINT)"

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta
 from deltamark.datagen.positions import Rows, array_of, index_of
-from deltamark.datagen.schema import Column
+from deltamark.datagen.schema import ColumnKind
 from deltamark.datagen.spark.session import ONE_CORE, scratch
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.harness.engines.base import Capabilities, RecomputingEngine, Row, Sink
@@ -30,11 +30,15 @@ from deltamark.harness.engines.net_rows import as_range, net_rows
 from deltamark.harness.engines.plans import sql_inputs
 from deltamark.harness.engines.spark_feed import opened
 from deltamark.harness.engines.spark_session import on_master
-from deltamark.harness.engines.sql_rows import LEAST_DIGITS, SqlRows
+from deltamark.harness.engines.sql_rows import SqlRows, named_type
 from deltamark.harness.measure.cell import Cell
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
+
+TYPES: Mapping[ColumnKind, str] = {
+    "int": "bigint", "decimal": "decimal({digits},{scale})", "date": "date", "code": "string", "text": "string",
+}  # fmt: skip
 
 TOLERANCE = 1e-4
 """The relative error of Spark's quotients, whose decimals have few places."""
@@ -154,19 +158,8 @@ class SparkSqlEngine(RecomputingEngine[tuple[FileDelta, ...]]):
 
     def _schema(self, name: str) -> str:
         table = self._relations[name]
-        typed = [f"`{table.prefix}{column}` {_type(table.column(column))}" for column in self._inputs[name]]
+        typed = [f"`{table.prefix}{column}` {named_type(table.column(column), TYPES)}" for column in self._inputs[name]]
         return ", ".join([*typed, f"{POSITION} bigint"])
-
-
-def _type(column: Column) -> str:
-    match column.kind:
-        case "int":
-            return "bigint"
-        case "decimal":
-            return f"decimal({max(column.digits, LEAST_DIGITS)},{column.scale})"
-        case "date":
-            return "date"
-    return "string"
 
 
 def _file_delta(delta: Delta) -> FileDelta:

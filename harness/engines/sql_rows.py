@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 
 import numpy as np
@@ -10,7 +11,11 @@ import pyarrow as pa
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta
 from deltamark.datagen.positions import Values
-from deltamark.datagen.schema import NULL, Column
+from deltamark.datagen.schema import NULL, Column, ColumnKind
+
+DUCKDB_TYPES: Mapping[ColumnKind, str] = {
+    "int": "BIGINT", "decimal": "DECIMAL({digits}, {scale})", "date": "DATE", "code": "VARCHAR", "text": "VARCHAR",
+}  # fmt: skip
 
 LEAST_DIGITS = 15
 """The digits of decimals, unless a column has more: engines need not be told how many it has."""
@@ -47,16 +52,9 @@ class SqlRows:
         return pa.array(values)
 
 
-def sql_type(column: Column) -> str:
-    """Return the type of a column in the SQL of DuckDB."""
-    match column.kind:
-        case "int":
-            return "BIGINT"
-        case "decimal":
-            return f"DECIMAL({column.digits}, {column.scale})"
-        case "date":
-            return "DATE"
-    return "VARCHAR"
+def named_type(column: Column, names: Mapping[ColumnKind, str]) -> str:
+    """Return the name of the type of a column. names: by kind; `{digits}` and `{scale}` are those of a decimal."""
+    return names[column.kind].format(digits=max(column.digits, LEAST_DIGITS), scale=column.scale)
 
 
 def _absent(column: Column, values: Values) -> np.ndarray | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 
 import duckdb
@@ -14,28 +14,22 @@ import pyarrow.compute as pc
 from deltamark.dataflow.arrow_values import numbers
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.types import LARGEST, NULL, Schema, Type
-from deltamark.datagen.schema import Column, Relation
+from deltamark.datagen.schema import ColumnKind, Relation
 from deltamark.harness.check.decode import answer_columns
 from deltamark.harness.engines.external.messages import Columns
-from deltamark.harness.engines.sql_rows import sql_type
+from deltamark.harness.engines.sql_rows import DUCKDB_TYPES, named_type
 
 TIME, DIFF = "time", "diff"
+
+INPUT_TYPES: Mapping[ColumnKind, str] = {
+    "int": "int64", "decimal": "decimal({scale})", "date": "date32", "code": "string", "text": "string",
+}  # fmt: skip
+"""The types of the columns of relations."""
 
 
 def input_columns(relation: Relation, columns: tuple[str, ...]) -> Columns:
     """Return the columns of a relation as its rows have them."""
-    return [(relation.prefix + name, _input_type(relation.column(name))) for name in columns]
-
-
-def _input_type(column: Column) -> str:
-    match column.kind:
-        case "int":
-            return "int64"
-        case "decimal":
-            return f"decimal({column.scale})"
-        case "date":
-            return "date32"
-    return "string"
+    return [(relation.prefix + name, named_type(relation.column(name), INPUT_TYPES)) for name in columns]
 
 
 def stored_columns(schema: Schema) -> Columns:
@@ -55,7 +49,9 @@ def described_columns(sql: str, relations: Iterable[Relation]) -> Columns:
     """Return the columns that DuckDB names for a text of SQL."""
     with closing(duckdb.connect()) as connection:
         for each in relations:
-            columns = ", ".join(f'"{each.prefix}{column.name}" {sql_type(column)}' for column in each.columns)
+            columns = ", ".join(
+                f'"{each.prefix}{column.name}" {named_type(column, DUCKDB_TYPES)}' for column in each.columns
+            )
             connection.execute(f'CREATE TABLE "{each.name}" ({columns})')
         return [(name, _described(type_)) for name, type_, *_ in connection.execute(f"DESCRIBE {sql}").fetchall()]
 

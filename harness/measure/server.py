@@ -22,10 +22,9 @@ from msgspec.structs import replace
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.registry import workload
-from deltamark.errors import DeltamarkError
 from deltamark.harness.check.oracle import Moment, moment_after, moments, oracle_answers
 from deltamark.harness.check.run_check import open_check
-from deltamark.harness.engines.base import Row
+from deltamark.harness.engines.base import REFUSALS, Row
 from deltamark.harness.engines.registry import capabilities, open_engine
 from deltamark.harness.measure import control_work
 from deltamark.harness.measure.cell import Cell, cells_of
@@ -127,7 +126,7 @@ class QueryServer(Server[Cell]):
     def warm(self, benchmark: str) -> WarmReply:
         """Compile or load the kernels with the first rows of a query."""
         for cell in cells_of(benchmark, self._dataset.manifest.sf):
-            with suppress(DeltamarkError):  # a query that the engine refuses
+            with suppress(*REFUSALS):
                 self._warm(cell)
                 break
         control_work.seconds()

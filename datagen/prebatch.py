@@ -190,15 +190,17 @@ def _read(relation: Relation, column: Column, slices: Sequence[ParquetSlice]) ->
 
 def _stored(column: Column, read: pa.ChunkedArray, values: list[str] | None) -> pa.Array:
     if read.null_count and not column.nullable:
-        raise DeltamarkError(f"NULL in {column.name}", read.null_count, "the generator is not the pinned one")
+        raise DeltamarkError(
+            f"NULL in {column.name}, which may have none", read.null_count, "correct the source of the rows"
+        )
     match column.kind:
         case "int":
-            return _whole(read.cast(pa.int64()))
+            return _whole(column, read.cast(pa.int64()))
         case "decimal":
             return pa.array(np.concatenate([np.empty(0, np.int64), *(_words(column, piece) for piece in read.chunks)]))
         case "date":
             days = read.cast(pa.date32()).cast(pa.int32())
-            return _whole(days.cast(pa.int64())) if column.nullable else days.combine_chunks()
+            return _whole(column, days.cast(pa.int64())) if column.nullable else days.combine_chunks()
         case "code":
             pool = pa.array(values, pa.string())
             indices = np.concatenate([_recoded(piece, pool) for piece in read.chunks])
@@ -207,7 +209,9 @@ def _stored(column: Column, read: pa.ChunkedArray, values: list[str] | None) -> 
             return read.cast(pa.string()).combine_chunks()
 
 
-def _whole(read: pa.ChunkedArray) -> pa.Array:
+def _whole(column: Column, read: pa.ChunkedArray) -> pa.Array:
+    if pc.min(read).as_py() == NULL:
+        raise DeltamarkError(f"a value of {column.name} that stands for NULL", NULL, "correct the source of the rows")
     return (read.fill_null(NULL) if read.null_count else read).combine_chunks()
 
 

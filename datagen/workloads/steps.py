@@ -241,6 +241,10 @@ def _derived(dataset: Dataset, found: Mapping[str, Versions]) -> Mapping[str, De
     derived = {}
     for name, each in found.items():
         columns, number, stored = dataset.relations[name].changing, each.number, each.stored
+        for column in columns:
+            if dataset.relations[name].column(column).kind == "text":
+                remedy = "leave it out of changing"
+                raise DeltamarkError("a changing column of many texts, or of NULL", f"{name}.{column}", remedy)
         changes = dict.fromkeys(columns, number)
         if dataset.relations[name].in_turn:
             turns = len(columns)

@@ -157,9 +157,11 @@ def _check_links(path: Path, relations: Mapping[str, Relation]) -> None:
             if to not in relations:
                 raise unknown(f"relation in {at}.{column} of {path}", to, relations)
             if len(relations[to].key) != 1:
-                raise DeltamarkError(
-                    f"{at}.{column} refers to no single key", f"{path}: {to}", "give it a key of one column"
-                )
+                remedy = "give it a key of one column"
+                raise DeltamarkError(f"{at}.{column} refers to no single key", f"{path}: {to}", remedy)
+            if relations[to].column(relations[to].key[0]).kind != "int":
+                remedy = "leave the reference out"
+                raise DeltamarkError(f"{at}.{column} refers to a key of no whole numbers", f"{path}: {to}", remedy)
         if relation.member_of and not relation.reference_to(relation.member_of):
             remedy = f"add references = {{ COLUMN = {relation.member_of!r} }}"
             raise DeltamarkError(f"{at}.member_of without a reference", f"{path}: {relation.member_of}", remedy)

@@ -169,6 +169,25 @@ def test_changes_that_contradict_each_other_are_an_error(tmp_path, sales, messag
     assert str(error.value).startswith(message)
 
 
+def test_null_in_a_key_is_an_error(tmp_path):
+    write(tmp_path, "sales", {"sale": [1, None]})
+    with pytest.raises(DeltamarkError, match="NULL in sale, which may have none: 1; correct the source of the rows"):
+        made(tmp_path, "[relations.sales]\nkey = 'sale'")
+
+
+def test_the_number_that_stands_for_null_is_refused(tmp_path):
+    write(tmp_path, "sales", {"sale": [1, -(1 << 63)]})
+    with pytest.raises(DeltamarkError, match="a value of sale that stands for NULL"):
+        made(tmp_path, "")
+
+
+def test_texts_that_are_not_codes_cannot_change(tmp_path):
+    write(tmp_path, "sales", {"sale": [1, 2], "note": ["a", None]})
+    dataset = made(tmp_path, "[relations.sales]\nkey = 'sale'\nroles = 'events'\nchanging = 'note'")
+    with pytest.raises(DeltamarkError, match=r"a changing column of many texts, or of NULL: sales.note"):
+        workload(dataset, "update:1")
+
+
 def test_data_with_changes_has_no_other_workload(tmp_path):
     write(tmp_path, "notes", {"at": [0, 4], "n": [1, -1], "note": ["a", "a"]})
     dataset = made(tmp_path, DESCRIPTION.partition("key")[0].replace("sales", "notes") + 'arrives = "at"\nweight = "n"')

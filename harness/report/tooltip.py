@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from deltamark.harness.benchmarks.benchmark import DEFAULT as BENCHMARK
 from deltamark.harness.console.formatting import brief, count, counted, megabytes, rate
 from deltamark.harness.engines.base import short_name
 from deltamark.harness.measure.cell import DEFAULT_ENGINE
@@ -50,18 +51,23 @@ def command(record: Record) -> str:
     For REPO it has the name of the repository, whose directory is not known.
     """
     settings = {
-        "SF": record.sf, "QUERIES": record.query, "VARIANTS": "" if record.is_default else record.variant,
+        "BENCHMARK": shlex.quote(record.benchmark), "SF": record.sf, "QUERIES": record.query,
+        "VARIANTS": "" if record.is_default else record.variant,
         "WORKLOAD": record.workload, "LOGICAL": record.logical, "PHYSICAL": record.physical,
         "WORKERS": record.workers, "ENGINES": shlex.quote(record.engine), "SAMPLE": record.sample,
         "REPO": shlex.quote(record.repository), "RESULTS": "again",
     }  # fmt: skip
-    return _command("make bench", settings, {"VARIANTS": "", "WORKLOAD": "insert", "WORKERS": 1, "REPO": PROJECT})
+    return _command(
+        "make bench",
+        settings,
+        {"BENCHMARK": BENCHMARK, "VARIANTS": "", "WORKLOAD": "insert", "WORKERS": 1, "REPO": PROJECT},
+    )
 
 
 def compare_command(before: Record, after: Record) -> str:
-    """Return the command that compares two commits by a cell; only our engine is measured at its own commits."""
+    """Return the command that compares two commits by a cell; only our engine over TPC-H has a past."""
     base, head = (record.commit.removesuffix("+") for record in (before, after))
-    if before.engine != DEFAULT_ENGINE:
+    if before.engine != DEFAULT_ENGINE or before.benchmark != BENCHMARK:
         return f"git log --oneline {base}..{head}"
     settings = {
         "BASE": base, "HEAD": head, "SF": before.sf, "QUERIES": before.query,

@@ -51,6 +51,11 @@ class Cell:
         return self.home.query(self.query)
 
     @property
+    def digest(self) -> str:
+        """A digest of the file of the query, unless the code of this package contains it."""
+        return self.home.digest(self.query)
+
+    @property
     def reads(self) -> tuple[str, ...]:
         """The relations that the query reads."""
         return self.home.reads(self.query)

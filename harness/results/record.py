@@ -354,7 +354,7 @@ def blank_query_record(
     of_cell = cell.definition
     variant = cell.variant or of_cell.default
     name = _cell_name(cell, variant, sample)
-    more = [external.name, external.digest] if external else []
+    more = [*([external.name, external.digest] if external else []), *filter(None, [cell.digest])]
     params: dict[str, Parameter] = {
         "query": cell.query, "sf": cell.sf, "variant": variant, "is_default": variant == of_cell.default,
         "workload": cell.workload, "engine": cell.engine, "logical": cell.logical, "physical": cell.physical,

@@ -16,7 +16,7 @@ from deltamark.harness.check.difference import unordered_difference
 from deltamark.harness.engines.base import TOLERANCE, Row
 from deltamark.harness.engines.registry import external_info
 from deltamark.harness.measure import child, control_work
-from deltamark.harness.measure.cell import DEFAULT_ENGINE
+from deltamark.harness.measure.cell import DEFAULT_ENGINE, Cell
 from deltamark.harness.results import machine
 from deltamark.harness.results.record import Origin, Record, TableRow, key_of
 from deltamark.harness.suites.plan import BenchmarkCell, Plan
@@ -64,10 +64,11 @@ class TableCell:
         )  # fmt: skip
 
 
-def data_digest(directory: Path, engine: str) -> str:
-    """Return the digest of the data and, for an external engine, that of its program."""
-    external = external_info(engine)
-    return machine.data(directory) + (f" {external.name} {external.digest}" if external else "")
+def data_digest(directory: Path, cell: Cell) -> str:
+    """Return the digests of the data, of the file of the query and, for an external engine, of its program."""
+    external = external_info(cell.engine)
+    more = [cell.digest, *([external.name, external.digest] if external else [])]
+    return " ".join([machine.data(directory), *filter(None, more)])
 
 
 @dataclass(frozen=True)

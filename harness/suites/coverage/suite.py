@@ -37,11 +37,10 @@ class CoverageSuite(DataSuite, TableSuite):
         directory = self._wanted.directory
         return [
             TableCell(
-                self.NAME, "coverage", self.dataset, f"{name} {short_name(engine)}", data_digest(directory, engine),
-                partial(_graded, directory, self._cell(name, engine)), verified="oracle", engine=engine,
+                self.NAME, "coverage", self.dataset, f"{cell.query} {short_name(cell.engine)}",
+                data_digest(directory, cell), partial(_graded, directory, cell), verified="oracle", engine=cell.engine,
             )
-            for engine in self.engines
-            for name in self.names
+            for cell in (self._cell(name, engine) for engine in self.engines for name in self.names)
         ]  # fmt: skip
 
     def _cell(self, name: str, engine: str) -> Cell:

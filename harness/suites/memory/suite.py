@@ -51,7 +51,7 @@ class MemorySuite(GridSettings, DataSuite, TableSuite):
     def _cell(self, sampled: SampledCell) -> TableCell:
         name, directory = sampled.blank(Origin("", "")).label, self._wanted.directory
         return TableCell(
-            self.NAME, "least", self.dataset, name, data_digest(directory, sampled.cell.engine),
+            self.NAME, "least", self.dataset, name, data_digest(directory, sampled.cell),
             partial(measure, sampled, name, directory, self.timeout), verified="oracle", engine=sampled.engine,
         )  # fmt: skip
 

@@ -29,13 +29,16 @@ class RateSuite(DataSuite, TableSuite):
     MAKE_TABLES = rate_tables
 
     engines: tuple[str, ...] = DEFAULT_SWEEP
-    workload: tuple[str, ...] = ("insert",)
+    workload: tuple[str, ...] = ()
     arrivals: tuple[str, ...] = (STEADY,)
     seconds: float = 5.0
     limit: float = 1.0
 
     def cells(self) -> list[TableCell]:
-        works, arrivals = map(known_workload, self.workload), map(known_arrivals, self.arrivals)
+        works, arrivals = (
+            map(known_workload, self.workload or (self.home.workload,)),
+            map(known_arrivals, self.arrivals),
+        )
         choices = product(map(_known_feeding, self.engines), self.names, works, arrivals)
         return [self._cell(*choice) for choice in choices]
 
@@ -46,7 +49,7 @@ class RateSuite(DataSuite, TableSuite):
         of, directory = RateCell(cell, arrivals, self.seconds, self.limit, self.runs), self._wanted.directory
         part = f"{of.name}, trials of {self.seconds:g} s, limit {self.limit:g} s"
         return TableCell(
-            self.NAME, "trials", self.dataset, part, data_digest(directory, engine), partial(measure, of, directory),
+            self.NAME, "trials", self.dataset, part, data_digest(directory, cell), partial(measure, of, directory),
             verified="oracle", engine=engine,
         )  # fmt: skip
 

@@ -88,6 +88,34 @@ def test_engines_are_measured_and_compared_in_tables_of_their_own(run, tmp_path)
     assert len(json.loads(said.out)) > 0
 
 
+def test_an_edited_query_is_measured_again(run, tmp_path):
+    file = tmp_path / "busy.sql"
+    words = (f"SQL={file}", "ENGINES=embedded", "PHYSICAL=1000", "RUNS=1", "SAMPLE=1")
+    done = []
+    for least in (1, 1, 2):
+        file.write_text(f"SELECT count(*) AS lines FROM lines WHERE quantity > {least}")
+        done.append("0 already done" not in run("bench", *words)[1].out)
+    assert done == [False, True, False]
+
+
+@pytest.mark.parametrize("words", [["golden"], ["compare"], ["chaos"], ["bench-feed"], ["bench", "SUITE=shared"]])
+def test_a_command_over_tpch_alone_refuses_a_benchmark(shop, tmp_path, capsys, words):
+    results = [f"RESULTS={tmp_path}"] * (words[0] == "bench")
+    assert main([*words, f"BENCHMARK={shop}", *results]) == 2
+    assert "BENCHMARK" in capsys.readouterr().err
+
+
+def test_rows_of_files_cannot_be_generated_again(run):
+    assert run("data-verify", results=False)[0] == 0
+    code, said = run("data-verify", "SOURCE=yes", results=False)
+    assert (code, "cannot be generated again" in said.err) == (2, True)
+
+
+def test_the_highest_rate_and_the_least_memory_are_found_over_changes(run):
+    words = ("QUERIES=waiting", "ENGINES=embedded", "SECONDS=0.2")
+    assert run("bench", "SUITE=rate", *words)[0] == 0
+
+
 def test_an_engine_is_graded_for_each_query(run):
     code, said = run("bench", "SUITE=coverage", "QUERIES=waiting,mean_discount", "ENGINES=embedded,duckdb")
     assert code == 0
@@ -148,6 +176,7 @@ WRONG = {
     "[relations.a]\nin_turn = 'yes'": "relations.a.in_turn is not true or false: {path}: yes",
     "[relations.a]\nreferences = { k = 'b' }": "unknown relation in relations.a.k of {path}: b",
     "[relations.a]\nreferences = { k = 'a' }": "relations.a.k refers to no single key: {path}: a",
+    "[relations.a]\nkey = 't'\nreferences = { k = 'a' }": "relations.a.k refers to a key of no whole numbers: ",
     "[relations.a]\nkey = 'k'\nmember_of = 'a'": "relations.a.member_of without a reference: {path}: a",
 }
 
@@ -155,7 +184,7 @@ WRONG = {
 @pytest.mark.parametrize("text", WRONG)
 def test_a_mistake_in_a_description_names_the_file_and_the_field(tmp_path, text):
     with duckdb.connect() as connection:
-        connection.execute(f"COPY (SELECT 1 AS k) TO '{tmp_path}/a.parquet'")
+        connection.execute(f"COPY (SELECT 1 AS k, 'x' AS t) TO '{tmp_path}/a.parquet'")
     path = tmp_path / "benchmark.toml"
     path.write_text(text)
     with pytest.raises(DeltamarkError) as error:

@@ -32,9 +32,14 @@ MIN_SECONDS, MAX_SECONDS = 0.001, 1_000_000
 
 
 def add_data(parser: argparse.ArgumentParser) -> None:
-    """Add the settings of the data."""
+    """Add the settings of the data of any benchmark."""
+    add_tpch_data(parser)
+    add_benchmark(parser)
+
+
+def add_tpch_data(parser: argparse.ArgumentParser) -> None:
+    """Add the settings of the data of TPC-H."""
     group = parser.add_argument_group("data")
-    add_benchmark(group)
     add_sf(group)
     group.add_argument("--data", type=Path, default=Path("data"), metavar="DIR", help="directory of the data")
     add_master(group)
@@ -65,7 +70,8 @@ def data_request(args: argparse.Namespace) -> Wanted:
     """Return the request for the data of a command, with the data of the workloads that it names."""
     named = vars(args).get("workload", ())
     workloads = words(named) if named and isinstance(named, str) else named or ()
-    source, names = benchmark(args.benchmark).source, tuple(map(known_workload, workloads))
+    source = benchmark(vars(args).get("benchmark", DEFAULT_BENCHMARK)).source
+    names = tuple(map(known_workload, workloads))
     return Wanted(args.data, args.sf, args.master or Wanted.master, workloads=names, source=source)
 
 

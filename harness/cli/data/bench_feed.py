@@ -13,7 +13,7 @@ from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Feed
 from deltamark.datagen.workloads.registry import workload
 from deltamark.harness.cli.data.data import ensure
-from deltamark.harness.cli.options import add_data as options
+from deltamark.harness.cli.options import add_tpch_data as options
 from deltamark.harness.console.console import say
 from deltamark.harness.console.formatting import brief, count, words
 from deltamark.harness.console.table import Entries, Table, text

@@ -9,7 +9,9 @@ from __future__ import annotations
 import argparse
 
 from deltamark.datagen.dataset import Dataset
+from deltamark.datagen.tpch import RELATIONS
 from deltamark.datagen.workloads.zipf import exponents, skewed_directory
+from deltamark.errors import DeltamarkError
 from deltamark.harness.check.generated_data import check_source
 from deltamark.harness.check.skewed_data import check_skewed
 from deltamark.harness.cli.options import add_data, add_own_data, data_request
@@ -29,6 +31,8 @@ def run(args: argparse.Namespace) -> int:
     dataset = Dataset.open(request.directory)
     with ProgressLine() as progress:
         _verify(dataset, progress)
+        if args.source == "yes" and dataset.relations != RELATIONS:
+            raise DeltamarkError("rows that cannot be generated again", dataset.directory, "leave SOURCE out")
         if args.source == "yes":
             check_source(dataset, progress.report)
     _say(dataset, ", and every row equals a newly generated one" if args.source == "yes" else "")

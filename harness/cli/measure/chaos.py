@@ -40,7 +40,7 @@ from deltamark.harness.chaos.spark import VICTIMS, SparkOutcome, StrikePlan, Vic
 from deltamark.harness.chaos.strike import Strike
 from deltamark.harness.chaos.trial import Trial, attempt, measure
 from deltamark.harness.cli.data.data import ensure
-from deltamark.harness.cli.options import MAX_SEED, MAX_TIMES, add_data, batch_size, whole, words, worker_counts
+from deltamark.harness.cli.options import MAX_SEED, MAX_TIMES, add_tpch_data, batch_size, whole, words, worker_counts
 from deltamark.harness.console.console import say
 from deltamark.harness.measure.cell import Cell
 
@@ -57,7 +57,7 @@ Violations = Iterator[bool]
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    add_data(parser)
+    add_tpch_data(parser)
     add = parser.add_argument
     add("--kinds", type=words, default=KINDS, metavar="K,K", help="commands to strike")
     add("--times", type=whole(1, MAX_TIMES), default=20, help="number of strikes of each command")

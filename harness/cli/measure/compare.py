@@ -33,7 +33,7 @@ from deltamark.datagen.workloads.registry import workload
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError, naming
 from deltamark.harness.cli.data.data import ensure
-from deltamark.harness.cli.options import add_data, batch_sizes, data_request, seconds, words, worker_counts
+from deltamark.harness.cli.options import add_tpch_data, batch_sizes, data_request, seconds, words, worker_counts
 from deltamark.harness.cli.sweep_options import rmat_scale
 from deltamark.harness.compare.cells import (
     PHYSICAL,
@@ -77,7 +77,7 @@ SETTINGS: Mapping[ComparedSuite, tuple[str, ...]] = {
 def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--suite", choices=SETTINGS, default="tpch", help="queries of TPC-H, or motifs in a graph (default: tpch)")
-    add_data(parser)
+    add_tpch_data(parser)
     parser.set_defaults(sf=Decimal(SF))
     add("--base", default="main", metavar="SIDE", help="commit or engine to compare with (default: main)")
     add("--head", default="", metavar="SIDE", help="commit or engine to judge (default: the current work tree)")

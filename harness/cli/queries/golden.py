@@ -13,7 +13,7 @@ from deltamark.errors import DeltamarkError
 from deltamark.harness.check.golden import FILE, SF, WORKLOADS, golden_cells, read_golden, write_golden
 from deltamark.harness.check.verify import digest_of
 from deltamark.harness.cli.data.data import quietly
-from deltamark.harness.cli.options import add_data
+from deltamark.harness.cli.options import add_tpch_data
 from deltamark.harness.console.compilation import ensure_compiled
 from deltamark.harness.console.console import say
 from deltamark.harness.console.progress import ProgressLine
@@ -21,7 +21,7 @@ from deltamark.harness.measure.cell import Cell
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    add_data(parser)
+    add_tpch_data(parser)
     parser.set_defaults(workload=tuple(WORKLOADS))
     parser.add_argument("--write", choices=("yes", "no"), default="no", help="write the digests to results/golden")
 

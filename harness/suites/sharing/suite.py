@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import partial
 
+from deltamark.errors import DeltamarkError
+from deltamark.harness.benchmarks.benchmark import DEFAULT
 from deltamark.harness.results import machine
 from deltamark.harness.suites.sharing.attaching import attachments, incremental_attachments
 from deltamark.harness.suites.sharing.loading import arrangements, filters, loads
@@ -32,6 +34,8 @@ class SharingSuite(DataSuite, TableSuite):
     fuel: int = 2
 
     def cells(self) -> list[TableCell]:
+        if self.benchmark != DEFAULT:
+            raise DeltamarkError("sharing is measured over TPC-H", self.benchmark, "leave BENCHMARK out")
         directory, dataset = self._wanted.directory, " ".join([self.dataset, *self.queries])
         shared = SharedQueries(directory, {name: self.cell(name) for name in self.names})
         cell = partial(TableCell, self.NAME, dataset=dataset, data=machine.data(directory))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -12,13 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.harness.tiny_data import tiny
-from support.harness.written_workloads import DEFINITIONS, Change, listed, written
+from support.harness.written_workloads import DEFINITIONS, OTHERS, Change, listed, written
+from support.paths import ROOT
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta, Feed
 from deltamark.datagen.tpch import RELATIONS
 from deltamark.datagen.workloads.arrivals import Window
-from deltamark.datagen.workloads.registry import workload
+from deltamark.datagen.workloads.registry import KINDS, PLAIN, workload
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError
 
@@ -35,6 +37,12 @@ def seen(deltas: list[Delta]) -> Counter[tuple[str, int, int, int]]:
         for delta in deltas
         for row, time, diff in zip(delta.rows, delta.time.tolist(), delta.diff.tolist(), strict=True)
     )
+
+
+def test_every_workload_has_a_law():
+    assert sorted([*DEFINITIONS, *OTHERS]) == sorted([*PLAIN, *KINDS])
+    for name, path in OTHERS.items():
+        assert re.search(rf"\b{name}\b", (ROOT / path).read_text(encoding="utf-8")), path
 
 
 @st.composite

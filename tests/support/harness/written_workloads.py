@@ -76,6 +76,13 @@ def late(dataset: Dataset, delay: int) -> list[Change]:
 
 DEFINITIONS = {"insert": insert, "window": window, "refresh": refresh, "slide": slide, "late": late}
 
+OTHERS = {
+    "changes": "tests/datagen/test_file_source.py", "update": "tests/datagen/test_derived_rows.py",
+    "churn": "tests/datagen/test_derived_rows.py", "hot": "tests/datagen/test_derived_rows.py",
+    "zipf": "tests/datagen/test_skew.py",
+}  # fmt: skip
+"""The workloads whose definition is not one of single rows, with the tests of their laws."""
+
 
 def sizes(dataset: Dataset) -> dict[str, int]:
     return {name: dataset.rows(name) for name in RELATIONS}

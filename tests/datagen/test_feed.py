@@ -170,7 +170,9 @@ def check_delta(dataset: Dataset, delta: Delta, first: int, last: int) -> None:
             assert values.tolist() == stored.to_pylist()
 
 
-@pytest.mark.parametrize("name", ["insert", "window:100", "window:5000", "refresh:3", "slide:1500", "late:700"])
+@pytest.mark.parametrize(
+    "name", ["insert", "window:100", "window:5000", "refresh:3", "slide:1500", "late:700", "expire:90"]
+)
 @pytest.mark.parametrize(("logical", "physical"), [(1, 1000), (7, 13), (1000, 1), (10**9, 1)])
 def test_real_data_is_cut_into_the_workload(chunked, name, logical, physical):
     work = workload(chunked, name)

@@ -3,7 +3,8 @@
 The relations, for SQL:
 
 - `records`: all records with their parameters, the counts and seconds of their fastest runs, all `figures` by name (a
-  list has an entry per timed run), and `why` they have no numbers; `whole` is the time of the whole stream, and `cell` the position of the record's cell among all cells.
+  list has an entry per timed run), and `why` they have no numbers; `whole` is the time of the whole stream, and `cell`
+  the position of the record's cell among all cells.
 - `latest`: the last records.
 - `cells`: for each batching L x P that a table may ask for, the record that answers it, as `Lookup.find` does. A
   dataflow is a variant, or empty for the query's default one.

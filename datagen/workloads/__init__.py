@@ -1,1 +1,1 @@
-"""The workloads: a file for each, and the names by which commands select them."""
+"""The workloads: a module for each or for a few alike, and the names by which commands select them."""

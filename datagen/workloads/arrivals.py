@@ -8,7 +8,15 @@ import numpy as np
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.seeded import hashed
-from deltamark.datagen.workloads.workload import ChangedRows, Workload, events_of, in_one_round, rows_in_step
+from deltamark.datagen.workloads.workload import (
+    ChangedRows,
+    Workload,
+    WorkloadKind,
+    events_of,
+    in_one_round,
+    rows_in_step,
+    without_events,
+)
 from deltamark.errors import DeltamarkError
 
 MIN_ROUNDS_AHEAD = 1 << 12
@@ -217,3 +225,19 @@ class Late(Workload):
     def _last_round(self, name: str) -> int:
         rows = self.dataset.rows(name)
         return int(self._rounds(name, np.arange(max(rows - self._delay - 1, 0), rows)).max(initial=0))
+
+
+KINDS = (
+    WorkloadKind(
+        name="window", letter="N", open=Window, small="500", lacks=without_events,
+        meaning="keeps the last N events (in TPC-H: orders)",
+    ),
+    WorkloadKind(
+        name="refresh", letter="K", open=Refresh, small="5", lacks=without_events,
+        meaning="loads all rows, then runs TPC-H's refresh functions",
+    ),
+    WorkloadKind(
+        name="slide", letter="N", open=Slide, small="500", meaning="keeps the last N rows of every relation"
+    ),
+    WorkloadKind(name="late", letter="H", open=Late, small="500", meaning="inserts rows up to H rounds late"),
+)  # fmt: skip

@@ -1,53 +1,27 @@
-"""The names of the workloads, by which commands select them."""
+"""The names of the workloads, by which commands select them: the kinds that the modules of this package declare."""
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 
+from deltamark.datagen import workloads
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.workloads.arrivals import Insert, Late, Refresh, Slide, Window
+from deltamark.datagen.schema import Relations
+from deltamark.datagen.workloads.arrivals import Insert
 from deltamark.datagen.workloads.changes import Changes
-from deltamark.datagen.workloads.steps import Churn, Hot, Updates
-from deltamark.datagen.workloads.workload import Workload, refusal
-from deltamark.datagen.workloads.zipf import KIND, Zipf, hundredths
-from deltamark.errors import unknown, whole_number
-
-MAX_SIZE = 10**12
-"""The largest number in the name of a workload: more than any data has rows."""
+from deltamark.datagen.workloads.workload import Workload, WorkloadKind, refusal
+from deltamark.errors import unknown
 
 
-def _size(text: str, cause: str) -> int:
-    return whole_number(text, 1, MAX_SIZE, cause)
+def _declared() -> Iterable[WorkloadKind]:
+    for name in sorted(module.name for module in pkgutil.iter_modules(workloads.__path__)):
+        if name != "registry":
+            yield from getattr(importlib.import_module(f"{workloads.__name__}.{name}"), "KINDS", ())
 
 
-@dataclass(frozen=True)
-class WorkloadKind:
-    """A kind of workloads whose names contain a number."""
-
-    letter: str
-    open: Callable[[Dataset, int], Workload]
-    meaning: str
-    """One clause for the notes of tables."""
-    noun: str = "whole number"
-    read: Callable[[str, str], int] = _size
-    """Reads the number; the second argument is the cause of the error for another text."""
-
-
-KINDS = {
-    "window": WorkloadKind("N", Window, "keeps the last N events (in TPC-H: orders)"),
-    "refresh": WorkloadKind("K", Refresh, "loads all rows, then runs TPC-H's refresh functions"),
-    "slide": WorkloadKind("N", Slide, "keeps the last N rows of every relation"),
-    "late": WorkloadKind("H", Late, "inserts rows up to H rounds late"),
-    "update": WorkloadKind("K", Updates, "loads all rows, then changes events and their members in K rounds"),
-    "churn": WorkloadKind("K", Churn, "loads all rows, then changes every relation in K rounds"),
-    "hot": WorkloadKind(
-        "N", Hot, "loads all rows, then busy rows (in TPC-H: customers and parts) leave and come back in N rounds"
-    ),
-    KIND: WorkloadKind(
-        "Z", Zipf, "inserts rows whose keys follow Zipf's law with exponent Z", noun="number", read=hundredths
-    ),
-}
+KINDS: Mapping[str, WorkloadKind] = {kind.name: kind for kind in _declared()}
 
 PLAIN: Mapping[str, Callable[[Dataset], Workload]] = {"insert": Insert, "changes": Changes}
 """The workloads whose names contain no number."""
@@ -61,12 +35,26 @@ def meanings(texts: Iterable[str]) -> str:
     return "; ".join(f"{name}:{kind.letter} {kind.meaning}" for name, kind in KINDS.items() if name in names)
 
 
+def small_workloads(relations: Relations) -> list[str]:
+    """Return a workload of each kind that applies to the relations of a benchmark, with a small number."""
+    return [Insert.name, *(f"{name}:{kind.small}" for name, kind in KINDS.items() if not kind.lacks(relations))]
+
+
+def applicable(text: str, relations: Relations) -> str:
+    """Return the name of a workload if it is well formed and applies to relations, which needs no data."""
+    kind = known_workload(text).partition(":")[0]
+    if kind in KINDS and (reason := KINDS[kind].lacks(relations)):
+        raise refusal(kind, reason)
+    return text
+
+
 def workload(dataset: Dataset, text: str) -> Workload:
     """Open a workload by its name."""
     kind, _, size = known_workload(text).partition(":")
     if dataset.manifest.changes:
-        return _given(dataset, kind, _number(kind, size) if size else 0)
-    return KINDS[kind].open(dataset, _number(kind, size)) if size else PLAIN[kind](dataset)
+        return _given(dataset, kind, KINDS[kind].number(size) if size else 0)
+    applicable(text, dataset.relations)
+    return KINDS[kind].open(dataset, KINDS[kind].number(size)) if size else PLAIN[kind](dataset)
 
 
 def _given(dataset: Dataset, kind: str, size: int) -> Workload:
@@ -86,11 +74,5 @@ def known_workload(text: str) -> str:
         return text
     if kind not in KINDS:
         raise unknown("workload", text, NAMES)
-    _number(kind, size)
+    KINDS[kind].number(size)
     return text
-
-
-def _number(kind: str, text: str) -> int:
-    """Read the number in the name of a workload."""
-    known = KINDS[kind]
-    return known.read(text, f"{kind}:{known.letter} needs a {known.noun} {known.letter}")

@@ -12,10 +12,18 @@ import numpy as np
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.derived import DerivedRows, ExtendedDataset
 from deltamark.datagen.positions import Rows
-from deltamark.datagen.schema import Relation
+from deltamark.datagen.schema import Relation, Relations
 from deltamark.datagen.seeded import hashed
 from deltamark.datagen.workloads.arrivals import Insert
-from deltamark.datagen.workloads.workload import ChangedRows, Workload, events_of, in_one_round, refusal, rows_in_step
+from deltamark.datagen.workloads.workload import (
+    ChangedRows,
+    Workload,
+    WorkloadKind,
+    events_of,
+    in_one_round,
+    rows_in_step,
+    without_events,
+)
 from deltamark.errors import DeltamarkError
 
 SPARSE = 16
@@ -88,8 +96,6 @@ class Churn(Steps):
             self._absent |= (
                 _absent_fixed(dataset, each, steps) if "fixed" in each.roles else _absent(dataset, each, steps)
             )
-        if not (self._versions or self._absent):
-            raise refusal(name, "no relation has changing columns or the role leaving")
         super().__init__(name, ExtendedDataset(dataset, _derived(dataset, self._versions)), steps)
 
     def changes(self, name: str, step: int) -> list[Change]:
@@ -115,8 +121,6 @@ class Hot(Steps):
     def __init__(self, dataset: Dataset, steps: int) -> None:
         super().__init__(f"hot:{steps}", dataset, steps)
         self._hot = dataset.relations.having("hot")
-        if not 1 <= len(self._hot) <= 2:
-            raise refusal(self.name, "one or two relations need the role hot")
         self._phases = 2 * len(self._hot)
         groups = min(dataset.rows(each.name) // rows_in_step(dataset, each.name) for each in self._hot)
         if steps > groups * self._phases:
@@ -216,8 +220,6 @@ def event_versions(dataset: Dataset, name: str, steps: int) -> Mapping[str, Vers
     """Draw the events of all steps; return their versions and those of their members."""
     events = events_of(dataset)
     rows, size = dataset.rows(events.name), rows_in_step(dataset, events.name)
-    if not events.changing:
-        raise refusal(name, f"{events.name} has no changing columns")
     if steps * size > rows:
         remedy = f"at this scale at most {name.partition(':')[0]}:{rows // size}"
         raise DeltamarkError(f"more changes of {events.name} than there are {events.name}", name, remedy)
@@ -315,3 +317,33 @@ def _column(dataset: Dataset, name: str, column: str) -> np.ndarray:
     values = dataset.values(name, column, range(dataset.rows(name)))
     assert isinstance(values, np.ndarray)
     return values
+
+
+def _unchanging(relations: Relations) -> str:
+    events = relations.events
+    return without_events(relations) or ("" if events and events.changing else "the events have no changing columns")
+
+
+def _constant(relations: Relations) -> str:
+    changes = relations.having("leaving") or any(each.changing for each in relations.values())
+    return "" if changes else "no relation has changing columns or the role leaving"
+
+
+def _even(relations: Relations) -> str:
+    return "" if 1 <= len(relations.having("hot")) <= 2 else "one or two relations need the role hot"
+
+
+KINDS = (
+    WorkloadKind(
+        name="update", letter="K", open=Updates, small="5", lacks=_unchanging,
+        meaning="loads all rows, then changes events and their members in K rounds",
+    ),
+    WorkloadKind(
+        name="churn", letter="K", open=Churn, small="5", lacks=_constant,
+        meaning="loads all rows, then changes every relation in K rounds",
+    ),
+    WorkloadKind(
+        name="hot", letter="N", open=Hot, small="8", lacks=_even,
+        meaning="loads all rows, then busy rows (in TPC-H: customers and parts) leave and come back in N rounds",
+    ),
+)  # fmt: skip

@@ -1,16 +1,20 @@
-"""Workloads: the rounds in which rows are inserted and retracted, as positions in the data."""
+"""Workloads: the rounds in which rows are inserted and retracted, as positions in the data.
+
+A module of this package declares its kinds of workloads in `KINDS`, where the registry finds them.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.positions import Rows
-from deltamark.datagen.schema import Relation
-from deltamark.errors import DeltamarkError
+from deltamark.datagen.schema import Relation, Relations
+from deltamark.errors import DeltamarkError, whole_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,11 +50,15 @@ def refusal(workload: str, reason: str) -> DeltamarkError:
     return DeltamarkError(f"the workload {workload.partition(':')[0]} does not apply", reason, "give another one")
 
 
+def without_events(relations: Relations) -> str:
+    """Return the reason why a workload of events does not apply; empty if it does."""
+    return "" if relations.events else "no relation has the role events"
+
+
 def events_of(dataset: Dataset) -> Relation:
     """Return the relation whose rows come and go."""
-    if (events := dataset.relations.events) is None:
-        raise refusal("of events", "no relation has the role events")
-    return events
+    assert dataset.relations.events
+    return dataset.relations.events
 
 
 def in_one_round(rows: Rows, diff: int, round_: int) -> ChangedRows:
@@ -86,3 +94,33 @@ class Workload(ABC):
         above = min(below + logical, self.rounds)
         remedy = f"give {below} or {above}" if below != above else f"give at most {self.rounds}"
         raise DeltamarkError(f"no boundary of logical batches of {logical}", f"{rounds} rounds", remedy)
+
+
+MAX_SIZE = 10**12
+"""The largest number in the name of a workload: more than any data has rows."""
+
+
+def _size(text: str, cause: str) -> int:
+    return whole_number(text, 1, MAX_SIZE, cause)
+
+
+@dataclass(frozen=True, kw_only=True)
+class WorkloadKind:
+    """A kind of workloads, whose names are its own name and a number: `window:1000`."""
+
+    name: str
+    letter: str
+    """The letter that stands for the number in help and tables."""
+    open: Callable[[Dataset, int], Workload]
+    meaning: str
+    """One clause for the notes of tables."""
+    small: str
+    """The number with which `verify` checks the kind unless workloads are given."""
+    lacks: Callable[[Relations], str] = lambda _: ""
+    """Returns the reason why the kind does not apply to the relations of a benchmark; empty if it does."""
+    noun: str = "whole number"
+    read: Callable[[str, str], int] = _size
+    """Reads the number; the second argument is the cause of the error for another text."""
+
+    def number(self, text: str) -> int:
+        return self.read(text, f"{self.name}:{self.letter} needs a {self.noun} {self.letter}")

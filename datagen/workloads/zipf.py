@@ -10,7 +10,7 @@ from pathlib import Path
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.tpch import RELATIONS
 from deltamark.datagen.workloads.arrivals import Insert
-from deltamark.datagen.workloads.workload import ChangedRows, Workload, refusal
+from deltamark.datagen.workloads.workload import ChangedRows, Workload, WorkloadKind
 from deltamark.errors import DeltamarkError, shortened
 
 KIND = "zipf"
@@ -25,8 +25,6 @@ class Zipf(Workload):
     def __init__(self, plain: Dataset, hundredths: int) -> None:
         self._exponent = exponent_of(hundredths)
         self.name = f"{KIND}:{self._exponent}"
-        if plain.relations != RELATIONS:
-            raise refusal(self.name, "it rewrites the keys of TPC-H")
         self._plain = plain
         self._rows = Insert(plain)
         self.rounds = self._rows.rounds
@@ -68,3 +66,12 @@ def hundredths(text: str, cause: str) -> int:
 def exponents(workloads: Iterable[str]) -> list[Decimal]:
     """Return the exponents of the skewed data that some workloads need."""
     return [Decimal(name.partition(":")[2]) for name in dict.fromkeys(workloads) if name.startswith(f"{KIND}:")]
+
+
+KINDS = (
+    WorkloadKind(
+        name=KIND, letter="Z", open=Zipf, small="1", noun="number", read=hundredths,
+        lacks=lambda relations: "" if relations == RELATIONS else "it rewrites the keys of TPC-H",
+        meaning="inserts rows whose keys follow Zipf's law with exponent Z",
+    ),
+)  # fmt: skip

@@ -11,7 +11,7 @@ from typing import cast
 
 from deltamark.datagen.make import Wanted
 from deltamark.datagen.schema import MAX_SF, MIN_SF, scale_factor
-from deltamark.datagen.workloads.registry import NAMES, known_workload
+from deltamark.datagen.workloads.registry import NAMES, applicable, known_workload
 from deltamark.errors import DeltamarkError, shortened, whole_number
 from deltamark.harness.benchmarks.benchmark import DEFAULT as DEFAULT_BENCHMARK
 from deltamark.harness.benchmarks.benchmark import benchmark, included
@@ -71,7 +71,7 @@ def data_request(args: argparse.Namespace) -> Wanted:
     named = vars(args).get("workload", ())
     workloads = words(named) if named and isinstance(named, str) else named or ()
     source = benchmark(vars(args).get("benchmark", DEFAULT_BENCHMARK)).source
-    names = tuple(map(known_workload, workloads))
+    names = tuple(applicable(name, source.relations) for name in workloads)
     return Wanted(args.data, args.sf, args.master or Wanted.master, workloads=names, source=source)
 
 

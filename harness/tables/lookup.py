@@ -2,8 +2,9 @@
 
 The relations, for SQL:
 
-- `records`: all records with their parameters, the counts and seconds of their fastest runs, and `why` they have no
-  numbers; `whole` is the time of the whole stream, and `cell` the position of the record's cell among all cells.
+- `records`: all records with their parameters, the counts and seconds of their fastest runs, all `figures` by name (a
+  list has an entry per timed run), and `why` they have no numbers; `whole` is the time of the whole stream, and `cell`
+  the position of the record's cell among all cells.
 - `latest`: the last records.
 - `cells`: for each batching L x P that a table may ask for, the record that answers it, as `Lookup.find` does. A
   dataflow is a variant, or empty for the query's default one.
@@ -65,6 +66,7 @@ TYPES = {
     ),
     pa.float64(): ("oracle_seconds", "best", "rate", "batch_seconds", "cut", *SPREAD),
     pa.list_(pa.float64()): ("trace_rows", "trace_seconds"),
+    pa.map_(pa.string(), pa.list_(pa.float64())): ("figures",),
 }  # fmt: skip
 SCHEMA = pa.schema([(name, kind) for kind, names in TYPES.items() for name in names])
 
@@ -172,6 +174,7 @@ class Lookup:
             "why": why(record), "is_doubtful": bool(doubt_of(record)),
             "batch_seconds": record.best / record.batches if numbers else None,
             "cut": record.least("cut") if record.cut else None,
+            "figures": [(name, [*map(float, values)]) for name, values in record.figures.items()],
             **{name: getattr(record, name) for name in ATTRIBUTES},
             **({name: getattr(record, name) for name in NUMBERS} | record.latency if numbers else {}),
         }  # fmt: skip

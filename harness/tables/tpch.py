@@ -59,7 +59,7 @@ def tables(records: Iterable[Record], sf: str) -> list[Table]:
     db = relations([lookup])
     candidates = [
         *side_by_side(db, lookup), physical(db, lookup), product(db), *workers(db), variants(db), from_sql(db),
-        small(db, lookup), latency(db), *workloads(db), crossover(db), load(db), state(db), others(db),
+        small(db, lookup), latency(db), *workloads(db), crossover(db), load(db), state(db), spread(db), others(db),
         distributed(db),
         *(beside_published(db, lookup, *each) for each in COMPARED if lookup.is_published),
     ]  # fmt: skip
@@ -367,6 +367,23 @@ def state(db: Relations) -> Table:
             "peak MB: the peak memory of the process, including Python, kernels and pages of mapped files",
         ],
     )  # fmt: skip
+
+
+def spread(db: Relations) -> Table:
+    """Make the table of the noise in the times: the slowest run of a cell relative to its fastest one."""
+    columns: list[Column] = [
+        ("query", "name", words), ("cells", "count(*)", count), ("runs", "max(runs)", count),
+        ("slowest / fastest", "median(ratio)", ratio), ("largest", "max(ratio)", ratio),
+        ("largest at", f"arg_max(logical || ' x ' || physical || {SUFFIX}, ratio)", words),
+    ]  # fmt: skip
+    source = """
+        FROM (
+            SELECT *, len(figures['seconds']) AS runs, list_max(figures['seconds']) / best AS ratio FROM latest
+            WHERE has_numbers
+        ) WHERE runs > 1 GROUP BY rank, engine, query, name ORDER BY rank, query"""
+    title = "Spread: the slowest of the timed runs of a cell relative to the fastest"
+    notes = ["runs: at most; medians over all cells with several runs; the other tables have the fastest run"]
+    return db.table("spread", title, columns, source, notes, has_foot=True)
 
 
 OTHERS = f"""

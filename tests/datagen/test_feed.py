@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 import tempfile
 from collections import Counter
 from pathlib import Path
@@ -12,13 +13,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from support.harness.tiny_data import tiny
-from support.harness.written_workloads import DEFINITIONS, Change, listed, written
+from support.harness.written_workloads import DEFINITIONS, OTHERS, Change, listed, written
+from support.paths import ROOT
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta, Feed
 from deltamark.datagen.tpch import RELATIONS
 from deltamark.datagen.workloads.arrivals import Window
-from deltamark.datagen.workloads.registry import workload
+from deltamark.datagen.workloads.registry import KINDS, PLAIN, workload
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError
 
@@ -35,6 +37,12 @@ def seen(deltas: list[Delta]) -> Counter[tuple[str, int, int, int]]:
         for delta in deltas
         for row, time, diff in zip(delta.rows, delta.time.tolist(), delta.diff.tolist(), strict=True)
     )
+
+
+def test_every_workload_has_a_law():
+    assert sorted([*DEFINITIONS, *OTHERS]) == sorted([*PLAIN, *KINDS])
+    for name, path in OTHERS.items():
+        assert re.search(rf"\b{name}\b", (ROOT / path).read_text(encoding="utf-8")), path
 
 
 @st.composite
@@ -162,7 +170,9 @@ def check_delta(dataset: Dataset, delta: Delta, first: int, last: int) -> None:
             assert values.tolist() == stored.to_pylist()
 
 
-@pytest.mark.parametrize("name", ["insert", "window:100", "window:5000", "refresh:3", "slide:1500", "late:700"])
+@pytest.mark.parametrize(
+    "name", ["insert", "window:100", "window:5000", "refresh:3", "slide:1500", "late:700", "expire:90"]
+)
 @pytest.mark.parametrize(("logical", "physical"), [(1, 1000), (7, 13), (1000, 1), (10**9, 1)])
 def test_real_data_is_cut_into_the_workload(chunked, name, logical, physical):
     work = workload(chunked, name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import Counter
+from datetime import date, timedelta
 from decimal import Decimal
 from pathlib import Path
 
@@ -231,3 +232,25 @@ def test_rows_of_one_relation_that_arrive_together_have_one_round(tmp_path):
     dataset = made(tmp_path, '[relations.notes]\narrives = "at"')
     work = workload(dataset, "changes")
     assert [live(work, "notes", round_).tolist() for round_ in range(work.rounds)] == [[0], [0, 1, 2]]
+
+
+def test_events_without_a_date_do_not_expire(tmp_path):
+    days = [5, None, 0, 5, 9, None, 2]
+    write(
+        tmp_path,
+        "sales",
+        {
+            "sale": [*range(7)],
+            "sold": [None if day is None else date(2026, 1, 1) + timedelta(days=day) for day in days],
+        },
+    )
+    work = workload(made(tmp_path, '[relations.sales]\nkey = "sale"\nroles = ["events"]'), "expire:4")
+    changes = [(1 + (day or 0), row, 1) for row, day in enumerate(days)]
+    changes += [(1 + day + 4, row, -1) for row, day in enumerate(days) if day is not None and day + 4 <= 9]
+    assert sorted(
+        (round_, row, piece.diff)
+        for round_ in range(work.rounds)
+        for piece in work.pieces("sales", round_, round_ + 1)
+        for row in piece.rows.tolist()
+    ) == sorted(changes)
+    assert (work.rounds, work.most_live("sales")) == (11, 5)

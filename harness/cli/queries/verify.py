@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from random import Random
 
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.workloads.registry import known_workload, workload
+from deltamark.datagen.workloads.registry import known_workload, small_workloads, workload
 from deltamark.errors import whole_number
 from deltamark.harness.benchmarks.benchmark import benchmark
 from deltamark.harness.check import verify
@@ -38,15 +38,13 @@ from deltamark.harness.console.progress import ProgressLine
 from deltamark.harness.engines.registry import DEFAULT, PLAN_ENGINES, known_stream_engine
 from deltamark.harness.measure.cell import Cell
 
-WORKLOADS = "insert,window:500,refresh:5,slide:500,late:500,update:5,churn:5,hot:8,zipf:1"
-
 
 def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add_data(parser)
     add("queries", nargs="*", help="queries to check (default: all)")
     add("--sql", type=sql_files, default=(), metavar="FILE,FILE", help="files of SQL, as queries to check")
-    add("--workload", default="", help=f"workloads, separated by commas (default for tpch: {WORKLOADS})")
+    add("--workload", default="", help="workloads, separated by commas (default: one of each kind that applies)")
     add("--logical", default="1,7,1000", help="rounds that share a logical time, separated by commas")
     add("--physical", default="1,13,1000,all", help="logical batches fed at once, separated by commas")
     add("--workers", default="1", help="numbers of workers, separated by commas")
@@ -76,7 +74,8 @@ class VerifyRequest:
 
 def run(args: argparse.Namespace) -> int:
     home = benchmark(args.benchmark)
-    args.workload = args.workload or (WORKLOADS if home.relations.events else home.workload)
+    usual = small_workloads(home.relations) if home.relations.events else [home.workload]
+    args.workload = args.workload or ",".join(usual)
     request = _request(args)
     dataset = quietly(args)
     ensure_compiled()

@@ -10,7 +10,7 @@ import pytest
 from support.harness.local_tasks import tasks_in_process
 
 from deltamark.datagen.make import Wanted, make_data
-from deltamark.datagen.workloads.registry import workload
+from deltamark.datagen.workloads.registry import small_workloads, workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.benchmark import benchmark
 from deltamark.harness.check import verify
@@ -95,3 +95,15 @@ def test_engines_are_measured_over_the_same_stream(stored, tmp_path, capsys, nam
     query = next(iter(benchmark(name).queries))
     assert main([*words, f"QUERIES={query}", "PHYSICAL=1000", "ENGINES=embedded,duckdb"]) == 0
     assert "2 cells measured" in capsys.readouterr().out
+
+
+def test_verify_checks_workloads_that_apply(stored):
+    names = small_workloads(benchmark("ssb").relations)
+    assert {name.partition(":")[0] for name in names} >= {"insert", "window", "hot"}
+    assert [workload(stored["ssb"], name).name for name in names] == names
+
+
+def test_no_data_is_made_of_a_workload_that_does_not_apply(tmp_path, capsys):
+    assert main(["data", "BENCHMARK=ssb", "SF=0.001", "WORKLOAD=zipf:1", f"DATA={tmp_path}"]) == 2
+    assert "the workload zipf does not apply: it rewrites the keys of TPC-H" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []

@@ -122,6 +122,15 @@ def test_a_sample_shows_a_rate():
     assert table([record("q01", 1, 1000, fully_timed=False)], "physical").rows[0][1].text == "12.00M/s"
 
 
+def test_the_spread_of_a_query_is_that_of_its_cells_with_several_runs():
+    records = [
+        changed(record("q01", *cell), seconds=seconds)
+        for cell, seconds in (((1, 1000), [2.0, 1.0, 3.0]), ((1, 10), [1.0, 1.5]), ((1, 1), [9.0]))
+    ]
+    made = table([*records, record("q02", 1, 1000)], "spread")
+    assert [texts(row) for row in made.rows] == [["q01", "2", "3", "2.25x", "3.00x", "1 x 1000"]]
+
+
 def test_variants_stand_beside_the_post_s():
     made = table([record("q15", 1, 1000), record("q15", 1, 1000, variant="flat")], "variants")
     assert [(row[0].text, row[-1].text) for row in made.rows] == [

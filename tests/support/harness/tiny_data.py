@@ -41,6 +41,8 @@ def _values(column: Column, rows: int) -> pa.Array:
         return pa.DictionaryArray.from_arrays(codes, pa.array(WORDS), ordered=True)
     if column.kind == "text":
         return pa.array([f"{column.name} {row}" for row in range(rows)], pa.string())
+    if column.kind == "date":
+        return pa.array([salt + row * row * 5 % 13 for row in range(rows)], pa.int32())
     return pa.array([salt * 1000 + row for row in range(rows)], ARROW_TYPES[column.kind])
 
 

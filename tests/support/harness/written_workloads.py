@@ -74,7 +74,28 @@ def late(dataset: Dataset, delay: int) -> list[Change]:
     return changes
 
 
-DEFINITIONS = {"insert": insert, "window": window, "refresh": refresh, "slide": slide, "late": late}
+def expire(dataset: Dataset, age: int) -> list[Change]:
+    rows = sizes(dataset)
+    static = [name for name in RELATIONS if name not in ("orders", "lineitem")]
+    changes = [(0, name, row, 1) for name in static for row in range(rows[name])]
+    dates = column(dataset, "orders", "orderdate").tolist()
+    for number, date in enumerate(dates):
+        changes += order(dataset, 1 + date - min(dates), number, 1)
+        if date + age <= max(dates):
+            changes += order(dataset, 1 + date - min(dates) + age, number, -1)
+    return changes
+
+
+DEFINITIONS = {
+    "insert": insert, "window": window, "refresh": refresh, "slide": slide, "late": late, "expire": expire,
+}  # fmt: skip
+
+OTHERS = {
+    "changes": "tests/datagen/test_file_source.py", "update": "tests/datagen/test_derived_rows.py",
+    "churn": "tests/datagen/test_derived_rows.py", "hot": "tests/datagen/test_derived_rows.py",
+    "zipf": "tests/datagen/test_skew.py",
+}  # fmt: skip
+"""The workloads whose definition is not one of single rows, with the tests of their laws."""
 
 
 def sizes(dataset: Dataset) -> dict[str, int]:
@@ -87,5 +108,5 @@ def order(dataset: Dataset, round_: int, number: int, diff: int) -> list[Change]
     return [(round_, "orders", number, diff), *((round_, "lineitem", row, diff) for row in lines.tolist())]
 
 
-def column(dataset: Dataset, name: str) -> np.ndarray:
-    return dataset.values(name, "orderkey", range(dataset.rows(name)))
+def column(dataset: Dataset, name: str, of: str = "orderkey") -> np.ndarray:
+    return dataset.values(name, of, range(dataset.rows(name)))

@@ -49,6 +49,8 @@ def _query(node: Node, given: list[str], names: dict[Node, str]) -> str:
         return _concat(node, names)
     if type(node) not in QUERIES or any(isinstance(each, Negate) for each in node.inputs):
         raise NotInSqlError(node.operation)
+    if not node.schema.names:
+        raise NotInSqlError("rows without columns")
     return QUERIES[type(node)](node, *given)
 
 

@@ -16,11 +16,13 @@ from support.random_plans.choices import Replayed, Seeded
 from support.reference import operators
 
 from deltamark.dataflow.kernels.core.guard import OutOfBoundsError
-from deltamark.dataflow.plan.nodes import Threshold
+from deltamark.dataflow.plan.nodes import Aggregate, Input, NullRow, Threshold
 from deltamark.dataflow.runtime.worker import Worker
+from deltamark.dataflow.types import Field, Schema, integer
 from fuzz import children, kinds
 from fuzz.__main__ import main, settings_of
 from fuzz.kinds import FULL, KINDS, Kind, kind_of, run
+from fuzz.sql import NotInSqlError, sql_of
 from fuzz.tally import TALLY
 from fuzz.watch import FuzzSettings, explore
 
@@ -181,6 +183,13 @@ def test_pages_that_processes_share_count_once():
         for pid in forked:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
+
+
+def test_rows_without_columns_are_not_written_as_sql():
+    rows = Input("rows", schema=Schema((Field("x", integer(0, 9)),), 9))
+    counted = Aggregate(rows, (), (), schema=Schema((), 1))
+    with pytest.raises(NotInSqlError):
+        sql_of(NullRow(counted, schema=counted.schema))
 
 
 def test_an_error_of_any_kind_is_a_failure(monkeypatch):

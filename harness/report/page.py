@@ -20,6 +20,7 @@ from deltamark.harness.report.sections.break_even import break_even
 from deltamark.harness.report.sections.consistency import consistency
 from deltamark.harness.report.sections.coverage import coverage
 from deltamark.harness.report.sections.engines import engines
+from deltamark.harness.report.sections.findings import finding_sentences
 from deltamark.harness.report.sections.grids import folded, named
 from deltamark.harness.report.sections.history import history
 from deltamark.harness.report.sections.latency import latency
@@ -74,11 +75,10 @@ def _sections(report: ReportData, lookup: Lookup) -> list[Section | None]:
     if not lookup.records:
         return [*others, _machine(report, lookup)]
     return [
-        _problems(lookup), plausibility(lookup), batching(lookup), break_even(lookup), engines(lookup),
-        throughput(lookup), latency(lookup), workers(lookup), state(lookup), coverage(lookup, report.table_records),
-        refusals(lookup), consistency(lookup, report.table_records), _tables(lookup), *others, *_histories(report),
-        _points(lookup),
-        _machine(report, lookup),
+        finding_sentences(lookup), _problems(lookup), plausibility(lookup), batching(lookup), break_even(lookup),
+        engines(lookup), throughput(lookup), latency(lookup), workers(lookup), state(lookup),
+        coverage(lookup, report.table_records), refusals(lookup), consistency(lookup, report.table_records),
+        _tables(lookup), *others, *_histories(report), _points(lookup), _machine(report, lookup),
     ]  # fmt: skip
 
 

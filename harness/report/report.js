@@ -20,7 +20,7 @@
       if (!all(".series", frame).some((series) => !series.classList.contains("out"))) frame.classList.add("out");
     }
     for (const section of all("section")) {
-      const parts = all(".panel, .strip:not(.axis), tbody tr, .problems li", section);
+      const parts = all(".panel, .strip:not(.axis), tbody tr, .problems li, .sentences li", section);
       const left = parts.some((part) => !part.classList.contains("out"));
       section.querySelector(":scope > .empty").hidden = left || !parts.length;
       for (const body of all(":scope > ul, :scope > .panels, :scope > .lists, :scope > details", section)) {

@@ -47,7 +47,7 @@ CREATE VIEW by_commit AS SELECT cell, commit, arg_max(r, id) AS record FROM reco
 
 ATTRIBUTES = (
     "query", "sf", "variant", "workload", "engine", "commit", "is_default", "has_numbers", "fully_timed", "logical",
-    "physical", "workers", "oracle_seconds", "trace_rows", "trace_seconds",
+    "physical", "workers", "oracle_seconds", "trace_rows", "trace_seconds", "data", "status",
 )  # fmt: skip
 NUMBERS = ("best", "rate", "tuples", "batches", "changes", "state_rows", "state_bytes", "peak_bytes")
 """The attributes of records that are columns; NUMBERS are NULL for records without numbers."""
@@ -55,6 +55,7 @@ NUMBERS = ("best", "rate", "tuples", "batches", "changes", "state_rows", "state_
 TYPES = {
     pa.string(): (
         "query", "sf", "variant", "workload", "engine", "commit", "short", "runner", "name", "dataflow_name", "why",
+        "data", "status",
     ),
     pa.bool_(): (
         "is_last", "is_default", "has_numbers", "fully_timed", "ours", "recomputes", "has_master", "is_external",
@@ -62,9 +63,9 @@ TYPES = {
     ),
     pa.int64(): (
         "id", "cell", "rank", "logical", "physical", "workers", "tuples", "batches", "changes", "state_rows",
-        "state_bytes", "peak_bytes",
+        "state_bytes", "peak_bytes", "runs",
     ),
-    pa.float64(): ("oracle_seconds", "best", "rate", "batch_seconds", "cut", *SPREAD),
+    pa.float64(): ("oracle_seconds", "best", "slowest", "rate", "batch_seconds", "cut", *SPREAD),
     pa.list_(pa.float64()): ("trace_rows", "trace_seconds"),
     pa.map_(pa.string(), pa.list_(pa.float64())): ("figures",),
 }  # fmt: skip
@@ -155,7 +156,9 @@ class Lookup:
 
     @cached_property
     def _capabilities(self) -> dict[str, Capabilities]:
-        return {record.engine: recorded_capabilities(record) for record in reversed(self.records)}
+        """An engine that maintains some queries and recomputes others counts as one that maintains."""
+        ordered = sorted(self.records, key=lambda record: record.recomputed, reverse=True)
+        return {record.engine: recorded_capabilities(record) for record in ordered}
 
     def capabilities(self, engine: str) -> Capabilities:
         """Return the capabilities of an engine that has records."""
@@ -167,7 +170,9 @@ class Lookup:
         ours, dataflow = record.engine == DEFAULT, self.name(record.query, record.variant)
         return {
             "ours": ours, "rank": self.engines.index(record.engine), "short": short,
-            "runner": short + ", recomputing" * able.recomputes, "recomputes": able.recomputes,
+            "runner": short + ", recomputing" * able.recomputes,
+            "recomputes": recorded_capabilities(record).recomputes, "runs": len(record.seconds),
+            "slowest": max(record.seconds) if numbers else None,
             "has_master": able.has_master, "is_external": record.external is not None,
             "name": record.query if ours else f"{record.query} {short}",
             "dataflow_name": dataflow if ours else f"{dataflow} {short}",

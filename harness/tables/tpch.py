@@ -43,6 +43,7 @@ from deltamark.harness.measure.stats import geomean, median
 from deltamark.harness.results import published
 from deltamark.harness.results.plausibility import doubt_of
 from deltamark.harness.results.record import SPREAD, Record
+from deltamark.harness.tables.findings import findings_tables
 from deltamark.harness.tables.lookup import Lookup, relations
 from deltamark.harness.tables.relation import Column, Format, Relations, at, listed, literal, without_mean
 from deltamark.queries.sql_text import VARIANT
@@ -58,9 +59,9 @@ def tables(records: Iterable[Record], sf: str) -> list[Table]:
         return []
     db = relations([lookup])
     candidates = [
-        *side_by_side(db, lookup), physical(db, lookup), product(db), *workers(db), variants(db), from_sql(db),
-        small(db, lookup), latency(db), *workloads(db), crossover(db), load(db), state(db), spread(db), others(db),
-        distributed(db),
+        *findings_tables(lookup.measured, sf), *side_by_side(db, lookup), physical(db, lookup), product(db),
+        *workers(db), variants(db), from_sql(db), small(db, lookup), latency(db), *workloads(db), crossover(db),
+        load(db), state(db), spread(db), others(db), distributed(db),
         *(beside_published(db, lookup, *each) for each in COMPARED if lookup.is_published),
     ]  # fmt: skip
     return [with_reasons(table, lookup.records) for table in candidates if table.rows]

@@ -84,6 +84,11 @@ class Dataset:
                 self.check(name, column, file)
         return pa.Table.from_batches(self._batches(name)).select(columns)
 
+    def is_unique(self, name: str, columns: Sequence[str]) -> bool:
+        """Return whether no two stored rows of a relation have equal values in some columns."""
+        groups = Dataset.table(self, name, columns).group_by(list(columns), use_threads=False).aggregate([])
+        return int(groups.num_rows) == self.rows(name)
+
     def check(self, name: str, column: str, file: int) -> None:
         """Check the values of a column in one file against the manifest, unless that was done before."""
         if (name, column, file) not in self._checked:

@@ -81,6 +81,23 @@ def _sweep() -> None:
         remove(directory)
 
 
+_OF_PARENT: list[object] = []
+"""The connection of the parent to its JVM. Released objects would send messages through it."""
+
+
+def _leave_jvm() -> None:
+    """Let this forked process start a JVM of its own: the context that it starts in its parent's would outlive it."""
+    if "pyspark" not in sys.modules:
+        return
+    from pyspark import SparkContext  # noqa: PLC0415
+
+    _OF_PARENT.append(SparkContext._gateway)  # noqa: SLF001
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001
+
+
+os.register_at_fork(after_in_child=_leave_jvm)
+
+
 @contextmanager
 def session(master: str, settings: Mapping[str, str] | None = None, jvm: str = QUICK) -> Iterator[SparkSession]:
     """Start a session on `master`; stop it and remove its files at the end of the block.

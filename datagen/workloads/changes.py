@@ -37,6 +37,10 @@ class Changes(Workload):
         ends = np.append(rounds[1:] != rounds[:-1], True) if len(rounds) else np.empty(0, bool)
         return int(np.cumsum(diffs)[ends].max(initial=0))
 
+    def key(self, name: str) -> tuple[str, ...]:
+        """Return the key of a relation. Files in which a key is live twice are refused when the data is made."""
+        return self.dataset.relations[name].key if self.retracts else super().key(name)
+
     def pieces(self, name: str, start: int, stop: int) -> list[ChangedRows]:
         rows, diffs, rounds = self._changes[name]
         low, high = np.searchsorted(rounds, (start, stop)).tolist()

@@ -86,6 +86,16 @@ class Workload(ABC):
     def most_live(self, name: str) -> int:
         """Return the largest number of live rows of a relation at the end of a round."""
 
+    def key(self, name: str) -> tuple[str, ...]:
+        """Return the key of a relation, or nothing if two of its live rows may have equal values there.
+
+        Stored rows have different keys, and a new version of a row has the old key and arrives after the old version
+        has left. So no two live rows have equal keys after any change, in the order of the changes.
+        """
+        of = self.dataset.relations[name]
+        is_unique = of.key and not set(of.key) & set(of.changing) and self.dataset.is_unique(name, of.key)
+        return of.key if is_unique else ()
+
     def check_end(self, rounds: int, logical: int) -> int:
         """Return `rounds` if it is a boundary of logical batches, after which a stream has a state."""
         if 0 <= rounds <= self.rounds and (rounds % logical == 0 or rounds == self.rounds):

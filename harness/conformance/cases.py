@@ -14,11 +14,16 @@ LATE = dt.date(1995, 6, 15)
 """A shipping date after the year of Q6, and before the limit of Q1. Q3 takes lines that were shipped after an order of
 before 1995-03-15.
 """
+EARLIER = dt.date(1994, 1, 1)
+"""A date of an order in the answer of Q3."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """Batches of a query. The answer is compared after each batch, and at each time if the engine has a stream."""
+    """Batches of a query. The answer is compared after each batch, and at each time if the engine has a stream.
+
+    The keys of TPC-H that the rows of a case keep are announced.
+    """
 
     name: str
     query: str
@@ -32,6 +37,11 @@ def _joined(time: int, key: int, diff: int = 1) -> tuple[Change, ...]:
         order(time + 1, diff, orderkey=key, custkey=key),
         line(time + 2, diff, orderkey=key, shipdate=LATE),
     )
+
+
+def _order(time: int, key: int, diff: int = 1, **values: Value) -> Change:
+    """Return a change of the order of `_joined`, with other values."""
+    return order(time, diff, **{"orderkey": key, "custkey": key, **values})
 
 
 NOTHING_BETWEEN = Case("growth again after nothing", "q01", ((line(0),), (line(8, -1),), (line(16),)))
@@ -61,6 +71,24 @@ CASES = (
     Case("retraction from all relations of a join", "q03", ((*_joined(0, 1), *_joined(0, 2)), _joined(8, 1, -1))),
     Case("rows that enter and leave the first ten", "q03", (
         tuple(change for key in range(1, 13) for change in _joined(0, key)), _joined(8, 3, -1), _joined(16, 1, -1),
+    )),
+    Case("an update of a row with a key", "q03", (
+        _joined(0, 1), (_order(9, 1, -1), _order(9, 1, orderdate=EARLIER)),
+        (_order(17, 1, -1, orderdate=EARLIER), _order(17, 1, orderdate=LATE)), (_order(25, 1, -1, orderdate=LATE),),
+    )),
+    Case("several updates of a row with a key in one batch", "q03", (
+        _joined(0, 1),
+        (_order(9, 1, -1), _order(9, 1, orderdate=EARLIER), _order(17, 1, -1, orderdate=EARLIER), _order(17, 1),
+         _order(25, 1, -1), _order(25, 1, orderdate=EARLIER)),
+    )),
+    Case("a row with a key comes back with other values", "q03", (
+        _joined(0, 1), (_order(9, 1, -1), _order(17, 1, orderdate=EARLIER)), (_order(25, 1, -1, orderdate=EARLIER),),
+        (_order(33, 1),),
+    )),
+    Case("a row with a key moves to another row of a join and back", "q03", (
+        (*_joined(0, 1), customer(0, custkey=2), customer(0, custkey=3, mktsegment="MACHINERY")),
+        (_order(9, 1, -1), _order(9, 1, custkey=2), _order(17, 1, -1, custkey=2), _order(17, 1, custkey=3)),
+        (_order(25, 1, -1, custkey=3), _order(25, 1)), (customer(32, -1, custkey=2), customer(32, -1, custkey=1)),
     )),
 )  # fmt: skip
 

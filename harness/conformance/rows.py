@@ -32,6 +32,10 @@ SHOPS = RelationColumns([("place", "int64"), ("sort", "string"), ("city", "strin
 WITH_NULL: Mapping[str, RelationColumns] = {"sales": SALES, "shops": SHOPS}
 """Tables that no benchmark has, since the relations of TPC-H have no NULL."""
 
+PRIMARY_KEYS: Mapping[str, tuple[str, ...]] = {
+    name: tuple(each.prefix + column for column in each.key) for name, each in RELATIONS.items()
+}  # fmt: skip
+
 DICTIONARIES = {"kind", "sort", *(each.prefix + name for each in RELATIONS.values() for name in each.codes)}
 """The columns whose texts are in a dictionary, as the codes of TPC-H are."""
 

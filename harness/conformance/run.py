@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from typing import TypeVar
@@ -13,6 +13,7 @@ from typing import TypeVar
 import duckdb
 import numpy as np
 import pyarrow as pa
+from msgspec import structs
 
 from deltamark.dataflow.sql.query import sql
 from deltamark.dataflow.sql.tables import sql_tables
@@ -22,7 +23,7 @@ from deltamark.errors import DeltamarkError
 from deltamark.harness.check.difference import unordered_difference
 from deltamark.harness.check.snapshot import Snapshot
 from deltamark.harness.conformance.cases import CASES, NOTHING_BETWEEN, NULL_CASES, NULL_QUERIES, Case
-from deltamark.harness.conformance.rows import MAX_ROWS, WITH_NULL, Change, batch_of, declared
+from deltamark.harness.conformance.rows import MAX_ROWS, PRIMARY_KEYS, WITH_NULL, Change, batch_of, declared
 from deltamark.harness.engines.base import RefusedError, Row
 from deltamark.harness.engines.external import messages, named
 from deltamark.harness.engines.external.columns import (
@@ -85,6 +86,25 @@ def subject_of(name: str) -> Subject:
         for table, names in sql_inputs(cell).items()
     }
     return Subject(name, cell.sql, cell.parameters, specified_plan(cell).schema, inputs)
+
+
+def _with_keys(subject: Subject, changes: Sequence[Change]) -> Subject:
+    """Announce the primary keys of TPC-H that some changes keep."""
+
+    def keys(name: str, of: messages.RelationColumns) -> list[list[str]]:
+        columns = [pair for pair in of.columns if pair[0] in PRIMARY_KEYS.get(name, ())]
+        live: Counter[Row] = Counter()
+        for change in changes:
+            if change.relation == name:
+                live[change.row(columns)] += change.diff
+                if live[change.row(columns)] > 1:
+                    return []
+        is_whole = columns and len(columns) == len(PRIMARY_KEYS[name])
+        return [[column for column, _ in columns]] if is_whole else []
+
+    return replace(subject, inputs={
+        name: structs.replace(each, keys=keys(name, each)) for name, each in subject.inputs.items()
+    })  # fmt: skip
 
 
 class _Oracle:
@@ -180,7 +200,7 @@ class OpenQuery:
 
 def run_case(name: str, program: Program, case: Case) -> Outcome:
     """Run a case; describe the first difference."""
-    subject = subject_of(case.query)
+    subject = _with_keys(subject_of(case.query), [change for batch in case.batches for change in batch])
     try:
         query = OpenQuery(name, program, subject)
     except RefusedError as error:

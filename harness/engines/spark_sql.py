@@ -118,7 +118,7 @@ class SparkSqlEngine(RecomputingEngine[tuple[FileDelta, ...]]):
         self._inputs, self._relations = sql_inputs(cell), dataset.relations
         super().__init__(cell, work, self._inputs)
         self._data, self._workload = str(dataset.directory.resolve()), cell.workload
-        self._sql, self._tasks = cell.text, cell.workers
+        self._sql, self._tasks = cell.text.replace(" // ", " DIV "), cell.workers  # a quotient of integers
         self._spark = on_master(cell.master, cell.workers, ONE_CORE)
         self._spark.conf.set("spark.sql.shuffle.partitions", str(cell.workers))
         self._spark.conf.set("spark.sql.adaptive.enabled", "false")

@@ -5,7 +5,7 @@ import { pg_ivm } from "@electric-sql/pglite-pg_ivm";
 
 import { MILLISECONDS_A_DAY, readColumns, writeRows } from "./arrow.mjs";
 import { Refused, serve } from "./serve.mjs";
-import { Table, scaleOf } from "./table.mjs";
+import { scaleOf, tableOf } from "./table.mjs";
 import { viewOf } from "./view.mjs";
 
 class PGliteWithPgIvm {
@@ -17,9 +17,7 @@ class PGliteWithPgIvm {
     Object.assign(this, { directory, columns: answer });
     this.database = await PGlite.create({ extensions: { pg_ivm } });
     await this.database.exec("CREATE EXTENSION pg_ivm");
-    this.tables = Object.entries(relations).map(
-      ([name, { columns, nullable }]) => new Table(this.database, name, columns, nullable),
-    );
+    this.tables = Object.entries(relations).map(([name, relation]) => tableOf(this.database, name, relation));
     for (const table of this.tables) await table.create();
     try {
       this.read = await viewOf(this.database, sql, answer);
@@ -40,7 +38,7 @@ class PGliteWithPgIvm {
   async apply() {
     const started = performance.now();
     await this.database.exec("BEGIN");
-    for (const batch of this.batch) await batch.apply();
+    for (const batch of this.batch) await batch.table.apply(batch);
     await this.database.exec("COMMIT");
     for (const { table } of this.batch) await table.maintain();
     this.rows = (await this.database.query(this.read, [], { rowMode: "array" })).rows;

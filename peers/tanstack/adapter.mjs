@@ -8,18 +8,6 @@ import { readColumns, writeRows } from "./arrow.mjs";
 import { NO_ROW } from "./dataflow.mjs";
 import { Refused, serve } from "./serve.mjs";
 
-// A row has its primary key as its identity, or all its columns if the query does not read the whole key.
-const PRIMARY_KEYS = {
-  lineitem: ["l_orderkey", "l_linenumber"],
-  orders: ["o_orderkey"],
-  customer: ["c_custkey"],
-  part: ["p_partkey"],
-  supplier: ["s_suppkey"],
-  partsupp: ["ps_partkey", "ps_suppkey"],
-  nation: ["n_nationkey"],
-  region: ["r_regionkey"],
-};
-
 class TanStack {
   hello() {
     return { protocol: 1, name: "TanStack DB IVM 0.2.0", output: "batches", max_workers: 1 };
@@ -32,6 +20,7 @@ class TanStack {
     Object.assign(this, { directory, collect, columns: [["time", "int64"], ["diff", "int64"], ...answer] });
     this.graph = new D2();
     this.inputs = Object.fromEntries(Object.keys(relations).map((name) => [name, this.graph.newInput()]));
+    this.relations = relations;
     this.noRow = this.graph.newInput();
     this.messages = [];
     this.collected = [];
@@ -45,7 +34,7 @@ class TanStack {
     this.time = time;
     this.batch = Object.entries(relations).map(([name, file]) => [
       this.inputs[name],
-      rowsOf(name, readColumns(this.directory, file)),
+      rowsOf(this.relations[name], readColumns(this.directory, file)),
     ]);
     return {};
   }
@@ -80,11 +69,13 @@ class TanStack {
   }
 }
 
-/** Return the rows of a batch as the engine takes them: [[identity, row], multiplicity]. */
-function rowsOf(relation, { time, diff, ...columns }) {
+/**
+ * Return the rows of a batch as the engine takes them: [[identity, row], multiplicity]. The identity is the key of a row,
+ * or all its columns if no key was announced.
+ */
+function rowsOf({ keys: [key] = [] }, { time, diff, ...columns }) {
   const names = Object.keys(columns);
-  const key = PRIMARY_KEYS[relation];
-  const identifying = (key.every((name) => name in columns) ? key : names).map((name) => columns[name]);
+  const identifying = (key ?? names).map((name) => columns[name]);
   return diff.map((weight, at) => {
     const row = {};
     for (const name of names) row[name] = columns[name][at];

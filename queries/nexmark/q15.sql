@@ -1,4 +1,4 @@
-SELECT DATE '1970-01-01' + (date_time // 86400000)::INTEGER AS day,
+SELECT DATE '1970-01-01' + CAST(date_time // 86400000 AS INTEGER) AS day,
        count(*) AS total_bids,
        count(*) FILTER (WHERE price < 10000) AS rank1_bids,
        count(*) FILTER (WHERE price >= 10000 AND price < 1000000) AS rank2_bids,
@@ -12,4 +12,4 @@ SELECT DATE '1970-01-01' + (date_time // 86400000)::INTEGER AS day,
        count(DISTINCT auction) FILTER (WHERE price >= 10000 AND price < 1000000) AS rank2_auctions,
        count(DISTINCT auction) FILTER (WHERE price >= 1000000) AS rank3_auctions
 FROM bid
-GROUP BY day
+GROUP BY DATE '1970-01-01' + CAST(date_time // 86400000 AS INTEGER)

@@ -1,4 +1,4 @@
-SELECT channel, DATE '1970-01-01' + (date_time // 86400000)::INTEGER AS day,
+SELECT channel, DATE '1970-01-01' + CAST(date_time // 86400000 AS INTEGER) AS day,
        max(date_time // 60000 % 1440) AS minute,
        count(*) AS total_bids,
        count(*) FILTER (WHERE price < 10000) AS rank1_bids,
@@ -13,4 +13,4 @@ SELECT channel, DATE '1970-01-01' + (date_time // 86400000)::INTEGER AS day,
        count(DISTINCT auction) FILTER (WHERE price >= 10000 AND price < 1000000) AS rank2_auctions,
        count(DISTINCT auction) FILTER (WHERE price >= 1000000) AS rank3_auctions
 FROM bid
-GROUP BY channel, day
+GROUP BY channel, DATE '1970-01-01' + CAST(date_time // 86400000 AS INTEGER)

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from support.harness.local_tasks import tasks_in_process
 
 from deltamark.datagen.dataset import Dataset
+from deltamark.datagen.feed import Feed
 from deltamark.datagen.make import Wanted, make_data
 from deltamark.datagen.schema import NULL
 from deltamark.datagen.workloads.registry import workload
@@ -92,6 +93,8 @@ def test_rows_are_live_from_their_insertion_to_their_deletion(stream):
         for name in ("sales", "notes"):
             sizes = [len(live(work, name, round_)) for round_ in range(work.rounds)]
             assert work.most_live(name) == max(sizes, default=0)
+        for logical in (1, 3, 100):
+            check_keys(work, logical)
 
 
 def live(work, name, round_):
@@ -99,6 +102,18 @@ def live(work, name, round_):
     rows = LiveRows(work, name, 1)
     rows.move(8 * round_ + 7)
     return np.flatnonzero(rows.mask)
+
+
+def check_keys(work, logical):
+    """Check that a sale arrives if none with its key is live, and leaves if one is, in the order of the feed."""
+    assert (work.key("sales"), work.key("notes")) == (("sale",), ())
+    live = set()
+    for deltas in Feed(work, {"sales": ["sale"]}, logical=logical).batches(1):
+        for sale, diff in (
+            zip(deltas[0].columns["sale"].tolist(), deltas[0].diff.tolist(), strict=True) if deltas else ()
+        ):
+            assert (sale in live) == (diff < 0)
+            live ^= {sale}
 
 
 def live_sales(work, round_):
@@ -149,6 +164,13 @@ def test_members_lie_in_the_order_of_the_rows_to_which_they_belong(tmp_path):
     assert dataset.table("items").to_pydict() == {"bill": [7, 3, 3, 9], "n": [3, 1, 4, 2]}
     assert dataset.first_members("items", 0, 4).tolist() == [0, 1, 3, 4]
     assert workload(dataset, "window:1").rounds == 4
+
+
+def test_a_relation_whose_key_changes_has_none(tmp_path):
+    write(tmp_path, "sales", {"sale": [1, 2], "price": [3, 4], "shop": ["a", "b"]})
+    of = "[relations.sales]\nkey = {}\nroles = 'events'\nchanging = ['sale']"
+    assert workload(made(tmp_path, of.format("'shop'")), "update:1").key("sales") == ("shop",)
+    assert workload(made(tmp_path, of.format("['shop', 'sale']")), "update:1").key("sales") == ()
 
 
 @pytest.mark.parametrize(

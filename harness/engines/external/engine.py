@@ -114,7 +114,9 @@ class ExternalEngine(FedEngine[PreparedBatch]):
     def _columns_of(self, relation: Relation, names: tuple[str, ...]) -> RelationColumns:
         columns = [relation.column(name) for name in names]
         nullable = [relation.prefix + column.name for column in columns if column.nullable]
-        return RelationColumns(input_columns(relation, names), self._work.most_live(relation.name), nullable)
+        key = self._work.key(relation.name) if set(relation.key) <= set(names) else ()
+        keys = [[relation.prefix + name for name in key]] if key else []
+        return RelationColumns(input_columns(relation, names), self._work.most_live(relation.name), nullable, keys)
 
     def _columns(self) -> Columns:
         """Return the columns of the answer; those that DuckDB names for a query that our SQL does not support."""

@@ -29,12 +29,14 @@ class Hello(Request, frozen=True):
 
 
 class RelationColumns(Struct, frozen=True, omit_defaults=True):
-    """The columns of a relation, and a bound of the number of its live rows."""
+    """The columns of a relation, a bound of the number of its live rows, and its keys."""
 
     columns: Columns
     rows: int
     nullable: list[str] = []
     """The columns that may have NULL."""
+    keys: list[list[str]] = []
+    """Lists of columns in which no two live rows have equal values."""
 
 
 class Open(Request, frozen=True, kw_only=True):

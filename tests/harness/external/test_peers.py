@@ -55,6 +55,17 @@ def test_every_peer_has_a_manifest_a_page_and_the_files_that_it_shares(name):
     assert not any((each.folder / file).exists() for file in each.manifest.shared)
 
 
+@pytest.mark.parametrize(("name", "text", "translated"), [
+    ("flink", "SELECT (a + b)::INTEGER", "SELECT CAST((a + b) AS INTEGER)"),
+    ("flink", "SELECT year(d)::DECIMAL(9, 2)", "SELECT CAST(year(d) AS DECIMAL(9, 2))"),
+    ("flink", "SELECT hour, 'an hour', year(d) AS year", "SELECT `hour`, 'an hour', year(d) AS `year`"),
+    ("flink", "DATE '1970-01-01' + CAST(t AS INTEGER)", "TIMESTAMPADD(DAY, CAST(t AS INTEGER), DATE '1970-01-01')"),
+    ("pglite", "SELECT count(*) FILTER (WHERE a < 1)", "SELECT count(CASE WHEN a < 1 THEN 1 END)"),
+])  # fmt: skip
+def test_a_text_is_translated(name, text, translated):
+    assert peer(name).translated(text) == translated
+
+
 def test_a_peer_is_set_up_in_a_folder_of_its_own(written, capsys):
     each = written()
     with pytest.raises(DeltamarkError, match="a peer that is not set up: other; run make peer PEER=other"):

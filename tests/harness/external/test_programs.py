@@ -163,6 +163,26 @@ def test_a_stream_that_will_be_read_is_opened_with_collect(monkeypatch, chunked)
     assert opened == [True]
 
 
+def test_open_has_the_keys_that_rows_keep(monkeypatch, chunked):
+    """The query names a part of the key of lines, and the key of partsupp is not unique at this scale."""
+    opened = {}
+
+    class Noting(runpy.run_path(str(EXAMPLE_FILE))["Engine"]):
+        def open(self, request):
+            opened.update({name: each.get("keys") for name, each in request["relations"].items()})
+            return super().open(request)
+
+    example_in_thread(monkeypatch, Noting)
+    for query in ("q03", "q11"):
+        cell = Cell(query, "0.001", engine=EXAMPLE)
+        with closing(open_engine(cell, chunked, workload(chunked, "insert"))):
+            pass
+    assert opened == {
+        "customer": [["c_custkey"]], "orders": [["o_orderkey"]], "lineitem": None,
+        "partsupp": None, "supplier": [["s_suppkey"]], "nation": [["n_nationkey"]],
+    }  # fmt: skip
+
+
 def test_the_texts_of_a_program_are_plain():
     reply = '{"protocol": 1, "name": "mine\\n\\u001b[31m\\u202e 1.0", "output": "stream"}'
     assert msgspec.json.decode(reply, type=HelloReply).name == r"mine \x1b[31m\u202e 1.0"

@@ -6,6 +6,7 @@ import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.List;
 import java.util.Map;
+import java.util.Objects;
 import java.util.function.IntFunction;
 import java.util.stream.IntStream;
 import org.apache.arrow.memory.RootAllocator;
@@ -34,7 +35,10 @@ final class ArrowRows {
         return IntStream.range(0, workers).<List<RowData>>mapToObj(worker -> new ArrayList<>()).toList();
     }
 
-    /** Read the rows of each worker. Equal rows have the same worker, so that a row never leaves before it arrives. */
+    /**
+     * Read the rows of each worker. Equal rows have the same worker, as have all rows with the same key, so that a row
+     * never leaves before it arrives, nor arrives before the old row with its key has left.
+     */
     static List<List<RowData>> read(Path file, Columns columns, int workers) throws IOException {
         var shares = none(workers);
         try (var memory = new RootAllocator();
@@ -49,19 +53,24 @@ final class ArrowRows {
                     var getter = getter(column, vector, reader.getDictionaryVectors());
                     getters.add(column.nullable() ? row -> vector.isNull(row) ? null : getter.apply(row) : getter);
                 }
+                var orderedBy = columns.orderedBy();
                 for (var row = 0; row < root.getRowCount(); row++) {
                     var values = new Object[getters.size()];
                     for (var at = 0; at < values.length; at++) {
                         values[at] = getters.get(at).apply(row);
                     }
                     var rowData = GenericRowData.of(values);
-                    var worker = workers == 1 ? 0 : Math.floorMod(rowData.hashCode(), workers);
+                    var worker = workers == 1 ? 0 : Math.floorMod(hash(values, orderedBy), workers);
                     rowData.setRowKind(kind(diffs.get(row)));
                     shares.get(worker).add(rowData);
                 }
             }
         }
         return shares;
+    }
+
+    private static int hash(Object[] values, int[] columns) {
+        return IntStream.of(columns).map(at -> Objects.hashCode(values[at])).reduce(1, (one, next) -> 31 * one + next);
     }
 
     private static RowKind kind(long diff) {

@@ -6,9 +6,14 @@ import java.util.HashSet;
 import java.util.List;
 import java.util.function.Predicate;
 import java.util.stream.Collectors;
+import java.util.stream.IntStream;
+import java.util.stream.Stream;
 
-/** The columns of a relation or of the answer: their names, and their types in the protocol and in Flink. */
-record Columns(List<Column> list) {
+/**
+ * The columns of a relation or of the answer: their names, and their types in the protocol and in Flink. key: the
+ * columns in which no two live rows are equal, or none.
+ */
+record Columns(List<Column> list, List<String> key) {
     /** The digits of decimals in relations, and in answers. */
     static final int INPUT_DIGITS = 15;
     static final int ANSWER_DIGITS = 38;
@@ -32,20 +37,22 @@ record Columns(List<Column> list) {
         }
     }
 
-    /** Read the columns of a relation, of which some may have NULL. */
+    /** Read the columns of a relation, of which some may have NULL, and its first key. */
     static Columns ofRelation(JsonNode relation) {
         var nullable = new HashSet<String>();
         relation.path("nullable").forEach(name -> nullable.add(name.asText()));
-        return of(relation.get("columns"), nullable::contains);
+        var key = new ArrayList<String>();
+        relation.path("keys").path(0).forEach(name -> key.add(name.asText()));
+        return of(relation.get("columns"), nullable::contains, key);
     }
 
     /** Read the columns of the answer, which may have NULL. */
     static Columns ofAnswer(JsonNode pairs) {
-        return of(pairs, name -> true);
+        return of(pairs, name -> true, List.of());
     }
 
     /** Read pairs of a name and a type, such as `["l_quantity", "decimal(2)"]`. */
-    private static Columns of(JsonNode pairs, Predicate<String> isNullable) {
+    private static Columns of(JsonNode pairs, Predicate<String> isNullable, List<String> key) {
         var columns = new ArrayList<Column>();
         for (var pair : pairs) {
             var type = pair.get(1).asText().split("[()]");
@@ -53,12 +60,20 @@ record Columns(List<Column> list) {
             var name = pair.get(0).asText();
             columns.add(new Column(name, Kind.valueOf(type[0].toUpperCase()), scale, isNullable.test(name)));
         }
-        return new Columns(columns);
+        return new Columns(columns, key);
     }
 
-    /** Return the columns as CREATE TABLE has them. */
+    /** Return the columns and the key as CREATE TABLE has them. */
     String sql(int decimalDigits) {
-        return list.stream().map(each -> "`" + each.name() + "` " + each.sqlType(decimalDigits))
-            .collect(Collectors.joining(", "));
+        var columns = list.stream().map(each -> "`" + each.name() + "` " + each.sqlType(decimalDigits));
+        var keys = Stream.of(key).filter(each -> !each.isEmpty())
+            .map(each -> "PRIMARY KEY (`" + String.join("`, `", each) + "`) NOT ENFORCED");
+        return Stream.concat(columns, keys).collect(Collectors.joining(", "));
+    }
+
+    /** Return the places of the columns by which changes must stay in order: those of the key, or else all. */
+    int[] orderedBy() {
+        return IntStream.range(0, list.size())
+            .filter(at -> key.isEmpty() || key.contains(list.get(at).name())).toArray();
     }
 }

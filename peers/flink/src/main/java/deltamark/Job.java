@@ -19,6 +19,7 @@ import org.apache.flink.table.api.EnvironmentSettings;
 import org.apache.flink.table.api.PlanReference;
 import org.apache.flink.table.api.bridge.java.StreamTableEnvironment;
 import org.apache.flink.table.api.config.ExecutionConfigOptions;
+import org.apache.flink.table.api.config.OptimizerConfigOptions;
 import org.apache.flink.table.data.RowData;
 
 /** A job of Flink that maintains a query, in a cluster within this process that lives as long as the job. */
@@ -44,7 +45,11 @@ final class Job implements AutoCloseable {
             relations.forEach((name, columns) ->
                 tables.executeSql(table(name, relation(columns), Connector.NAME, "'relation' = '" + name + "'")));
             tables.executeSql(table("the answer", answer.sql(Columns.ANSWER_DIGITS), Connector.NAME));
-            plan = new Plan(tables.compilePlanSql(INSERT + sql).asJsonString());
+            plan = compiled(tables, sql);
+            if (plan.hasCrossProduct()) {
+                tables.getConfig().set(OptimizerConfigOptions.TABLE_OPTIMIZER_JOIN_REORDER_ENABLED, true);
+                plan = compiled(tables, sql);
+            }
         } catch (Exception error) {
             throw new Plan.RefusedException(error);
         }
@@ -70,6 +75,10 @@ final class Job implements AutoCloseable {
             }
         }
         return changes;
+    }
+
+    private static Plan compiled(StreamTableEnvironment tables, String sql) throws Exception {
+        return new Plan(tables.compilePlanSql(INSERT + sql).asJsonString());
     }
 
     /**

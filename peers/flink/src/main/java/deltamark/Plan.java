@@ -38,6 +38,12 @@ final class Plan {
         return JSON.writeValueAsString(root);
     }
 
+    /** Return whether a join has no condition, because the tables of FROM are joined in their order. */
+    boolean hasCrossProduct() {
+        return nodes.values().stream().map(node -> node.path("joinSpec")).anyMatch(
+            join -> join.isObject() && join.get("leftKeys").isEmpty() && join.path("nonEquiCondition").isNull());
+    }
+
     /** Return whether the answer always has one row: that of an aggregate without groups, or columns computed of it. */
     boolean isGlobalAggregate() {
         var node = input(node("sink"));

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.arrivals import Insert, Late, Refresh, Slide, Window
 from deltamark.datagen.workloads.changes import Changes
 from deltamark.datagen.workloads.steps import Churn, Hot, Updates
-from deltamark.datagen.workloads.workload import Workload, refusal
+from deltamark.datagen.workloads.workload import InapplicableError, Workload, refusal
 from deltamark.datagen.workloads.zipf import KIND, Zipf, hundredths
 from deltamark.errors import unknown, whole_number
 
@@ -67,6 +68,16 @@ def workload(dataset: Dataset, text: str) -> Workload:
     if dataset.manifest.changes:
         return _given(dataset, kind, _number(kind, size) if size else 0)
     return KINDS[kind].open(dataset, _number(kind, size)) if size else PLAIN[kind](dataset)
+
+
+def applicable(dataset: Dataset, texts: Iterable[str]) -> list[str]:
+    """Return those workloads of a list that apply to the data."""
+    found: list[str] = []
+    for text in texts:
+        with suppress(InapplicableError):
+            workload(dataset, text)
+            found.append(text)
+    return found
 
 
 def _given(dataset: Dataset, kind: str, size: int) -> Workload:

@@ -13,6 +13,7 @@ from deltamark.datagen.graphs.generator import graph
 from deltamark.datagen.nexmark import source as nexmark
 from deltamark.datagen.skew import rewriting
 from deltamark.datagen.spark.session import run_task
+from deltamark.errors import DeltamarkError
 
 
 @contextmanager
@@ -33,4 +34,8 @@ def draw(data: Path, names: Iterable[str]) -> None:
 
 
 def _run_tasks(_spark, function, tasks, _poll=None):
-    return [run_task(function, task) for task in tasks]
+    results = [run_task(function, task) for task in tasks]
+    for result in results:
+        if isinstance(result, DeltamarkError):
+            raise result
+    return results

@@ -14,6 +14,7 @@ from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.benchmark import benchmark
 from deltamark.harness.check import verify
+from deltamark.harness.check.golden import golden_cells, read_golden
 from deltamark.harness.check.oracle import sql_values
 from deltamark.harness.cli.main import main
 from deltamark.harness.measure.cell import Cell
@@ -95,3 +96,10 @@ def test_engines_are_measured_over_the_same_stream(stored, tmp_path, capsys, nam
     query = next(iter(benchmark(name).queries))
     assert main([*words, f"QUERIES={query}", "PHYSICAL=1000", "ENGINES=embedded,duckdb"]) == 0
     assert "2 cells measured" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", ["ssb", "nexmark"])
+def test_each_query_has_golden_digests_of_the_same_streams(name):
+    home = benchmark(name)
+    golden = read_golden(home)
+    assert list(golden) == golden_cells((), home, dict.fromkeys(cell.workload for cell in golden))

@@ -38,7 +38,7 @@ DEFAULT = "tpch"
 INCLUDED = Path(queries.__file__).resolve().parent
 
 SEPARATOR = "?"
-"""What begins each setting in the name of a benchmark. Neither make nor a shell divides a word at it."""
+"""The beginning of each setting in the name of a benchmark. Neither make nor a shell divides a word there."""
 
 
 @dataclass(frozen=True)

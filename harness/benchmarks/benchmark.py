@@ -164,6 +164,8 @@ def benchmark(name: str = DEFAULT) -> Benchmark:
 def _read(name: str) -> Benchmark:
     path, settings = parts(name)
     folder = INCLUDED / path if path in included() else Path(path)
+    if not folder.is_dir() and (folder.exists() or len(folder.parts) > 1):
+        raise DeltamarkError("no folder of a benchmark", path, f"name a folder, or {', '.join(included())}")
     if not folder.is_dir():
         raise unknown("benchmark", path, included())
     title, source = described(folder, settings)

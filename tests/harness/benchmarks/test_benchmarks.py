@@ -143,6 +143,20 @@ def test_a_path_names_one_benchmark_however_it_is_written(shop, monkeypatch):
     assert named("tpcd") == "tpcd"
 
 
+@pytest.mark.parametrize(
+    ("roles", "message"),
+    [
+        ("", "no input of the query moves in a window: count"),
+        ("roles = 'events'\narrives = 'placed'", "the workload window does not apply: its rows arrive in the rounds"),
+    ],
+)
+def test_a_window_needs_events_without_rounds_of_their_own(plain, tmp_path, capsys, roles, message):
+    (plain / "benchmark.toml").write_text(f"[relations.lines]\n{roles}")
+    with tasks_in_process():
+        assert main(["soak", "count", f"BENCHMARK={plain}", f"DATA={tmp_path / 'data'}"]) == 2
+    assert message in capsys.readouterr().err
+
+
 def test_rows_of_files_cannot_be_generated_again(run):
     assert run("data-verify", results=False)[0] == 0
     code, said = run("data-verify", "SOURCE=yes", results=False)
@@ -313,6 +327,11 @@ def test_a_folder_without_queries_or_rows_is_an_error(tmp_path):
         _ = benchmark(str(tmp_path)).queries
     with pytest.raises(DeltamarkError, match="unknown benchmark: tpcd; did you mean tpch"):
         benchmark("tpcd")
+    for path in (tmp_path / "none", tmp_path / "a.parquet"):
+        with pytest.raises(
+            DeltamarkError, match=f"no folder of a benchmark: {path}; name a folder, or nexmark, ssb, tpch"
+        ):
+            benchmark(str(path))
 
 
 TEXTS = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections import Counter
 from decimal import Decimal
@@ -230,6 +231,7 @@ def test_equal_folders_of_one_name_have_their_own_data_if_their_rows_differ(tmp_
         folder = tmp_path / at / "a shop"
         folder.mkdir(parents=True)
         write(folder, "notes", {"note": [at]})
+        os.utime(folder / "notes.parquet", (0, 0))
         names.append(made(folder, "").directory.name)
     moved = (tmp_path / "one" / "a shop").rename(tmp_path / "a shop")
     assert made(moved, "").directory.name == names[0] != names[1]

@@ -260,7 +260,8 @@ def _packages(both: tuple[SideSpec, SideSpec]) -> Iterator[str]:
 
 def _command(args: argparse.Namespace) -> str:
     names = ("suite", "base", "head", *SETTINGS[args.suite])
-    settings = {name.upper(): _word(vars(args)[name]) for name in names if vars(args)[name]}
+    named = {name: vars(args)[name] for name in names if name != "benchmark" or args.benchmark != DEFAULT}
+    settings = {name.upper(): _word(value) for name, value in named.items() if value}
     return " ".join(["make compare", *(f"{name}={shlex.quote(value)}" for name, value in settings.items())])
 
 

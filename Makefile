@@ -5,6 +5,7 @@
 PYTHON ?= python3
 IN := .venv/bin/
 RUN := $(IN)python -m harness
+SETTINGS = $(subst ',\',$(subst ",\",$(MAKEOVERRIDES)))
 
 COMMANDS := $(subst _,-,$(basename $(notdir $(wildcard harness/cli/*/[a-z]*.py))))
 .PHONY: help setup lock $(COMMANDS) bench-engine bench-shared bench-ssb bench-nexmark bench-reach bench-memory rate fuzz check lint types test format clean
@@ -17,31 +18,31 @@ setup: .venv/ready  ## make .venv with everything in it (every other target does
 	@$(PYTHON) -m harness.bootstrap.setup
 
 $(COMMANDS): .venv/ready
-	@$(RUN) $@ $(MAKEOVERRIDES)
+	@$(RUN) $@ $(SETTINGS)
 
 bench-engine: .venv/ready  ## the benchmark of our engine, without DuckDB recomputing: make bench-engine SF=1
-	@$(RUN) bench ENGINES=embedded $(MAKEOVERRIDES)
+	@$(RUN) bench ENGINES=embedded $(SETTINGS)
 
 bench-shared: .venv/ready  ## the suite of sharing: all queries in one dataflow, beside each alone: make bench-shared SF=1
-	@$(RUN) bench SUITE=shared $(MAKEOVERRIDES)
+	@$(RUN) bench SUITE=shared $(SETTINGS)
 
 bench-ssb: .venv/ready  ## the Star Schema Benchmark, 13 queries from their SQL: make bench-ssb SF=1
-	@$(RUN) bench BENCHMARK=ssb $(MAKEOVERRIDES)
+	@$(RUN) bench BENCHMARK=ssb $(SETTINGS)
 
 bench-nexmark: .venv/ready  ## Nexmark, 14 queries from their SQL over SF million events of auctions: make bench-nexmark SF=1
-	@$(RUN) bench BENCHMARK=nexmark $(MAKEOVERRIDES)
+	@$(RUN) bench BENCHMARK=nexmark $(SETTINGS)
 
 bench-reach: .venv/ready  ## the suite of loops: distances, from scratch and attached: make bench-reach NODES=10M EDGES=100M
-	@$(RUN) bench SUITE=loops $(MAKEOVERRIDES)
+	@$(RUN) bench SUITE=loops $(SETTINGS)
 
 bench-memory: .venv/ready  ## the suite of memory: the least memory of a cell, under limits: make bench-memory QUERIES=q05,q18 SF=0.1
-	@$(RUN) bench SUITE=memory $(MAKEOVERRIDES)
+	@$(RUN) bench SUITE=memory $(SETTINGS)
 
 rate: .venv/ready  ## the suite of rates: the highest rate that an engine sustains: make rate QUERY=q05 SF=0.1 ENGINES=embedded,duckdb
-	@$(RUN) bench SUITE=rate $(MAKEOVERRIDES)
+	@$(RUN) bench SUITE=rate $(SETTINGS)
 
 fuzz: .venv/ready  ## random plans on every engine, in checked kernels: make fuzz SECONDS=600 KINDS=worker,together SEED=1
-	@DELTAMARK_CHECKED=1 PYTHONHASHSEED=0 PYTHONPATH=tests $(IN)python -m fuzz $(MAKEOVERRIDES)
+	@DELTAMARK_CHECKED=1 PYTHONHASHSEED=0 PYTHONPATH=tests $(IN)python -m fuzz $(SETTINGS)
 
 check: lint types test  ## what continuous integration runs
 

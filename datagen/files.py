@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,6 +34,28 @@ UPDATES = ("update", "u")
 """The words of a column with the type of a change, in lower case. An update replaces the row with its key."""
 
 
+FOOTER_BYTES = 1 << 16
+"""The end of a file that tells it from another one of the same name, size and time. Not tuned."""
+
+MOST_EQUAL = 1_000_000
+"""The largest number of equal rows that arrive or leave by one change."""
+
+RESERVED = (
+    "_place_",
+    "_diff_",
+    "_arrival_",
+    "_round_",
+    "_sign_",
+    "_turn_",
+    "_row_",
+    "_comes_",
+    "_came_",
+    "_goes_",
+    "_went_",
+)
+"""Names of columns that the ordering of rows gives, and that a relation must not have."""
+
+
 @dataclass(frozen=True)
 class RelationSource:
     """The files of a relation.
@@ -51,6 +74,14 @@ class RelationSource:
     @property
     def comes_with_changes(self) -> bool:
         return bool(self.arrives or self.change or self.weight)
+
+
+@cache
+def _end(path: Path, size: int, mtime_ns: int) -> bytes:  # noqa: ARG001 (a newer file is read again)
+    """Return a digest of the end of a file, whose footer has bounds of the columns. Files may have a fixed time."""
+    with path.open("rb") as file:
+        file.seek(max(size - FOOTER_BYTES, 0))
+        return hashlib.blake2b(file.read()).digest()
 
 
 def column_of(name: str, type_: str, *, nullable: bool) -> Column | str:
@@ -83,13 +114,14 @@ class FileSource(Source):
         self.has_changes = any(each.change or each.weight for each in sources)
 
     def version(self) -> str:
-        """Return a digest of the description and of the names, sizes and times of the files."""
+        """Return a digest of the description and of the names, sizes, times and footers of the files."""
         digest = hashlib.blake2b(digest_size=8)
         for each in self._sources.values():
             digest.update(repr((each.relation, each.arrives, each.change, each.weight)).encode())
             for path in each.files:
                 stat = path.stat()
                 digest.update(f"{path.name} {stat.st_size} {stat.st_mtime_ns} ".encode())
+                digest.update(_end(path, stat.st_size, stat.st_mtime_ns))
         return f"files-{digest.hexdigest()}"
 
     def parts(
@@ -122,7 +154,9 @@ class _Ordering:
             self._number_rounds()
         for each in self._sources.values():
             self._match(each)
-            relations.append(self._with_codes(self._owned(each.relation)))
+        owned = {name: self._owned(self._sources[name].relation) for name in sorted(self._sources, key=self._depth)}
+        for name, each in self._sources.items():
+            relations.append(self._with_codes(owned[name]))
             files[each.relation.name] = [self._write(relations[-1])]
             if has_changes:
                 changes[each.relation.name] = self._write_changes(each)
@@ -131,29 +165,57 @@ class _Ordering:
 
     def _read(self, source: RelationSource) -> None:
         """Create the table of the changes of a relation, in the order of the files."""
-        name, listed = source.relation.name, ", ".join(_literal(str(path)) for path in source.files)
+        name = source.relation.name
         arrival = _quoted(source.arrives) if source.arrives else "NULL"
         columns = f"row_number() OVER () - 1 AS _place_, {_diff(source)} AS _diff_, {arrival} AS _arrival_"
         self._connection.execute(f"""
             CREATE TABLE {_quoted("read " + name)} AS SELECT {columns}, {_columns(source.relation)}
-            FROM read_parquet([{listed}], hive_partitioning = false)
+            FROM {read(source.files)}
         """)
-        wrong = self._connection.execute(
-            f"SELECT _place_ FROM {_quoted('read ' + name)} WHERE _diff_ IS NULL OR _diff_ = 0 LIMIT 1"
+        if row := self._first(
+            name, f"_diff_ IS NULL OR _diff_ NOT BETWEEN -{MOST_EQUAL} AND {MOST_EQUAL} OR _diff_ = 0"
+        ):
+            words = f"one of {', '.join((*INSERTS, *DELETES, *UPDATES))}"
+            remedy = f"write {words if source.change else f'a number up to {MOST_EQUAL:,} other than 0'}"
+            raise DeltamarkError(f"not a change in {name}.{source.change or source.weight}", row, remedy)
+        for column in [*source.relation.key, *filter(None, [source.arrives])]:
+            stored = "_arrival_" if column == source.arrives else _quoted(column)
+            if row := self._first(name, f"{stored} IS NULL"):
+                use = "key" if column in source.relation.key else "arrives"
+                raise DeltamarkError(f"NULL in {name}.{column}", row, f"correct the rows, or {use} in the description")
+
+    def _first(self, name: str, condition: str) -> str:
+        """Name the first row of a relation for which a condition holds; return nothing if there is none."""
+        found = self._connection.execute(
+            f"SELECT _place_ FROM {_quoted('read ' + name)} WHERE {condition} ORDER BY _place_ LIMIT 1"
         ).fetchone()
-        if wrong:
-            column = source.change or source.weight
-            words = ", ".join((*INSERTS, *DELETES, *UPDATES)) if source.change else "a number other than 0"
-            raise DeltamarkError(f"not a change in {name}.{column}", f"row {wrong[0]}", f"write one of {words}")
+        return f"row {found[0]} of its files" if found else ""
+
+    def _depth(self, name: str) -> int:
+        """Return the number of relations to whose rows the rows of a relation belong, directly or not."""
+        owner = self._sources[name].relation.member_of
+        return 1 + self._depth(owner) if owner else 0
 
     def _number_rounds(self) -> None:
         """Create the table of the rounds of arrivals, which all relations share."""
-        arriving = [each.relation.name for each in self._sources.values() if each.arrives]
+        arriving = {each.relation.name: each.arrives for each in self._sources.values() if each.arrives}
+        types = {name: self._arrival_type(name) for name in arriving}
+        if len({*types.values()}) > 1:
+            listed = ", ".join(f"{name}.{arriving[name]} {type_}" for name, type_ in types.items())
+            raise DeltamarkError("columns of arrival with different types", listed, "convert them to one type")
         union = " UNION ".join(f"SELECT DISTINCT _arrival_ FROM {_quoted('read ' + name)}" for name in arriving)
         self._connection.execute(
             "CREATE TABLE rounds AS SELECT _arrival_, row_number() OVER (ORDER BY _arrival_) - 1 AS _round_ "
             f"FROM ({union or 'SELECT NULL AS _arrival_ WHERE FALSE'})"
         )
+
+    def _arrival_type(self, name: str) -> str:
+        """Return the type of the arrival of a relation. Numbers of all sizes have one type."""
+        ((type_,),) = self._connection.execute(
+            f"SELECT column_type FROM (DESCRIBE {_quoted('read ' + name)}) WHERE column_name = '_arrival_'"
+        ).fetchall()
+        column = column_of(name, type_, nullable=False)
+        return type_ if isinstance(column, str) else column.kind
 
     def _match(self, source: RelationSource) -> None:
         """Create the table of the rows of a relation: when each arrives and leaves, and its columns.
@@ -161,8 +223,8 @@ class _Ordering:
         A deletion ends the row with its key, or without a key the oldest row that is equal but for its arrival.
         """
         relation, read = source.relation, _quoted("read " + source.relation.name)
-        names = [column.name for column in relation.columns if column.name != source.arrives]
-        same = ", ".join(map(_quoted, relation.key or names))
+        names = [column.name for column in relation.columns]
+        same = ", ".join(map(_quoted, relation.key or [name for name in names if name != source.arrives] or names))
         round_ = "rounds._round_" if source.arrives else "read._place_"
         joined = "JOIN rounds USING (_arrival_)" if source.arrives else ""
         each = f"""
@@ -279,6 +341,12 @@ def _signs(source: RelationSource) -> str:
     if source.change:
         return "CASE _diff_ WHEN 2 THEN [-1, 1] ELSE [_diff_] END"
     return "[sign(_diff_) FOR each IN range(abs(_diff_))]"
+
+
+def read(files: Sequence[Path]) -> str:
+    """Return the SQL of the rows of Parquet files, with the columns of all of them in their widest types."""
+    listed = ", ".join(_literal(str(path)) for path in files)
+    return f"read_parquet([{listed}], hive_partitioning = false, union_by_name = true)"
 
 
 def _quoted(name: str) -> str:

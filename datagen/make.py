@@ -34,8 +34,9 @@ from deltamark.datagen.scratch import sweep
 from deltamark.datagen.skew.rewriting import rewrite
 from deltamark.datagen.source import Parts, Source
 from deltamark.datagen.spark.session import session
-from deltamark.datagen.tpch import TPCH
-from deltamark.datagen.workloads.zipf import exponents, skewed_directory
+from deltamark.datagen.tpch import RELATIONS, TPCH
+from deltamark.datagen.workloads.workload import refusal
+from deltamark.datagen.workloads.zipf import KIND, exponents, skewed_directory
 from deltamark.errors import DeltamarkError
 
 Phase = Literal[
@@ -77,6 +78,8 @@ def make_data(request: Wanted, report: Report) -> tuple[Dataset, bool]:
     is_new = _ensure(request.directory, partial(_make, request, report), report)
     plain = Dataset.open(request.directory)
     for exponent in exponents(request.workloads):
+        if plain.relations != RELATIONS:
+            raise refusal(f"{KIND}:{exponent}", "it rewrites the keys of TPC-H")
         making = partial(_make_skewed, request, report, plain, exponent)
         is_new |= _ensure(skewed_directory(plain.directory, exponent), making, report)
     return plain, is_new

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -50,17 +51,35 @@ class SqlFile(Query):
         return tuple(sorted(by_name[name] for name in found)) or (min(by_name.values()),)
 
 
+def _check_statement(path: Path, text: str) -> None:
+    """Raise an error unless a text is one SELECT statement."""
+    import duckdb  # noqa: PLC0415 (it takes a while to load)
+
+    try:
+        types = [statement.type for statement in duckdb.extract_statements(text)]
+    except duckdb.Error as error:
+        message = str(error).removeprefix("Parser Error: ")
+        line = re.search(r"^LINE (\d+)", message, re.MULTILINE)
+        problem = f"{message.splitlines()[0]} in {path}{f', line {line[1]}' if line else ''}"
+        raise DeltamarkError("not a query", problem, "correct the text") from error
+    if len(types) != 1:
+        raise DeltamarkError("not one statement in a file", f"{path}: {len(types)}", "write one SELECT statement")
+    if types[0] not in (duckdb.StatementType.SELECT, duckdb.StatementType.MULTI):
+        raise DeltamarkError("no SELECT in a file", f"{path}: {types[0].name}", "write one SELECT statement")
+
+
 def read_sql(path: Path, parameters: Mapping[str, Parameter] | None = None) -> SqlFile:
     """Read a file of SQL. Without parameters, braces are those of the SQL."""
     try:
         with naming(path):
-            text = path.read_text(encoding="utf-8")
+            text = path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise DeltamarkError("not a text in UTF-8", f"{path}: {error.reason}", "write one SELECT statement") from error
     if not text.strip():
         raise DeltamarkError("no SQL in a file", path, "write one SELECT statement")
-    text = text.strip().rstrip(";")
+    text = text.strip().rstrip("; \n")
     if not parameters:
+        _check_statement(path, text)
         text = text.replace("{", "{{").replace("}", "}}")
     found = SqlFile(text, parameters=parameters or {})
     found.variants[VARIANT] = from_text(found)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 
 from deltamark.datagen import workloads
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.schema import Relations
 from deltamark.datagen.workloads.arrivals import Insert
 from deltamark.datagen.workloads.changes import Changes
-from deltamark.datagen.workloads.workload import Workload, WorkloadKind, refusal
+from deltamark.datagen.workloads.workload import InapplicableError, Workload, WorkloadKind, refusal
 from deltamark.errors import unknown
 
 
@@ -55,6 +56,16 @@ def workload(dataset: Dataset, text: str) -> Workload:
         return _given(dataset, kind, KINDS[kind].number(size) if size else 0)
     applicable(text, dataset.relations)
     return KINDS[kind].open(dataset, KINDS[kind].number(size)) if size else PLAIN[kind](dataset)
+
+
+def those_that_apply(dataset: Dataset, texts: Iterable[str]) -> list[str]:
+    """Return those workloads of a list that apply to the data."""
+    found: list[str] = []
+    for text in texts:
+        with suppress(InapplicableError):
+            workload(dataset, text)
+            found.append(text)
+    return found
 
 
 def _given(dataset: Dataset, kind: str, size: int) -> Workload:

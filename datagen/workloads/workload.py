@@ -45,9 +45,13 @@ def rows_in_step(dataset: Dataset, name: str) -> int:
     return max(dataset.rows(name) // SHARE, 1)
 
 
-def refusal(workload: str, reason: str) -> DeltamarkError:
+class InapplicableError(DeltamarkError):
+    """A workload that does not apply to a benchmark."""
+
+
+def refusal(workload: str, reason: str) -> InapplicableError:
     """Return the error for a workload that does not apply to a benchmark."""
-    return DeltamarkError(f"the workload {workload.partition(':')[0]} does not apply", reason, "give another one")
+    return InapplicableError(f"the workload {workload.partition(':')[0]} does not apply", reason, "give another one")
 
 
 def without_events(relations: Relations) -> str:

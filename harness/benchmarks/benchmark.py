@@ -2,11 +2,16 @@
 
 A query is a file of SQL, or a Python file that defines one `Query`; it has the file's name. A query outside the folder
 is named by the path of its file. Each query has a variant `sql`, whose dataflow is made of the query's SQL.
+
+A benchmark of this package has the name of its folder, and any other the path of its folder. Keys and order of arrival
+that are given by settings are part of the name: `shop?keys=orders:id,lines:order_id+line?arrives=orders:placed`. So
+records and data that were made with other ones have other names.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -15,14 +20,14 @@ from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from random import Random
-from types import ModuleType
+from types import MappingProxyType, ModuleType
 
 from deltamark import queries
 from deltamark.dataflow.language.collection import Collection
 from deltamark.datagen.schema import Relations
 from deltamark.datagen.source import Source
 from deltamark.errors import DeltamarkError, unknown
-from deltamark.harness.benchmarks.description import DESCRIPTION, described
+from deltamark.harness.benchmarks.description import DESCRIPTION, SETTINGS, described
 from deltamark.queries.parameter_text import read_value
 from deltamark.queries.query import Parameters, Query, Tables
 from deltamark.queries.sql_text import VARIANT, from_text, read_sql
@@ -30,7 +35,10 @@ from deltamark.queries.sql_text import VARIANT, from_text, read_sql
 DEFAULT = "tpch"
 """The benchmark of a cell that names none."""
 
-INCLUDED = Path(queries.__file__).parent
+INCLUDED = Path(queries.__file__).resolve().parent
+
+SEPARATOR = "?"
+"""The beginning of each setting in the name of a benchmark. Neither make nor a shell divides a word there."""
 
 
 @dataclass(frozen=True)
@@ -55,8 +63,14 @@ class Benchmark:
     @cached_property
     def queries(self) -> Mapping[str, Query]:
         """The queries of the folder by name."""
-        paths = sorted(path for path in self.folder.iterdir() if path.suffix in (".sql", ".py") and path.stem[0] != "_")
-        found = {path.stem: self._read(path) for path in paths}
+        paths: dict[str, Path] = {}
+        for path in sorted(self.folder.iterdir()):
+            if path.suffix in (".sql", ".py") and path.stem[0] not in "_.":
+                if path.stem in paths:
+                    problem = f"{paths[path.stem]} and {path.name}"
+                    raise DeltamarkError("two files of one query", problem, "rename or remove one of them")
+                paths[path.stem] = path
+        found = {name: self._read(path) for name, path in paths.items()}
         if not found:
             raise DeltamarkError("no query in a benchmark", self.folder, "write each into a file NAME.sql")
         return found
@@ -119,6 +133,28 @@ def included() -> tuple[str, ...]:
     return tuple(sorted(path.parent.name for path in INCLUDED.glob(f"*/{DESCRIPTION}")))
 
 
+def named(benchmark: str, settings: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Return the name of a benchmark: one for each folder, from whichever directory its path is given.
+
+    settings: the keys and the order of arrival of relations, as written on the command line.
+    """
+    folder, own = parts(benchmark)
+    path = Path(folder).resolve()
+    if path.parent == INCLUDED and path.name in included():
+        folder = path.name
+    elif folder not in included() and path.is_dir():
+        folder = os.path.relpath(path) if path.is_relative_to(Path.cwd().resolve()) else str(path)
+    given = {**own, **settings}
+    pairs = [f"{SEPARATOR}{name}={','.join(sorted(given[name].split(',')))}" for name in SETTINGS if name in given]
+    return "".join([folder, *pairs])
+
+
+def anywhere(name: str) -> str:
+    """Return the name of a benchmark as it is written in any working directory."""
+    folder, _ = parts(name)
+    return name if folder in included() else f"{Path(folder).resolve()}{name.removeprefix(folder)}"
+
+
 def benchmark(name: str = DEFAULT) -> Benchmark:
     """Return a benchmark by its name, or by the path of its folder."""
     return _read(name)
@@ -126,11 +162,25 @@ def benchmark(name: str = DEFAULT) -> Benchmark:
 
 @cache
 def _read(name: str) -> Benchmark:
-    folder = INCLUDED / name if name in included() else Path(name)
+    path, settings = parts(name)
+    folder = INCLUDED / path if path in included() else Path(path)
+    if not folder.is_dir() and (folder.exists() or len(folder.parts) > 1):
+        raise DeltamarkError("no folder of a benchmark", path, f"name a folder, or {', '.join(included())}")
     if not folder.is_dir():
-        raise unknown("benchmark", name, included())
-    title, source = described(folder)
+        raise unknown("benchmark", path, included())
+    title, source = described(folder, settings)
     return Benchmark(name, title, folder, source)
+
+
+def parts(name: str) -> tuple[str, dict[str, str]]:
+    """Divide a name into the folder, in whose path the separator may occur, too, and the settings."""
+    settings: dict[str, str] = {}
+    while True:
+        folder, _, last = name.rpartition(SEPARATOR)
+        setting, equals, value = last.partition("=")
+        if not (folder and equals and value and setting in SETTINGS) or Path(name).is_dir():
+            return name, settings
+        name, settings = folder, {setting: value, **settings}
 
 
 @cache
@@ -142,7 +192,13 @@ def _query_of(path: Path) -> Query:
     if not path.is_file() or spec is None or spec.loader is None:
         raise DeltamarkError("no file of a query", path, "name a Python file that defines a Query")
     module = module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except DeltamarkError:
+        raise
+    except Exception as error:
+        problem = f"{path}: {type(error).__name__}: {error}"
+        raise DeltamarkError("the file of a query cannot be run", problem, "correct it; --debug shows more") from error
     return _query_in(module)
 
 

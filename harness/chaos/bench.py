@@ -12,24 +12,26 @@ from deltamark.errors import DeltamarkError
 from deltamark.harness.chaos.running import CommandRun, Invocation
 from deltamark.harness.results import store
 from deltamark.harness.results.machine import ROOT
-from deltamark.harness.results.record import Record, of_queries
+from deltamark.harness.results.record import Record
 
-CELLS = ("QUERIES=q06,q15", "PHYSICAL=100,1000", "WORKERS=1,2", "ENGINES=embedded,duckdb", "SAMPLE=5", "RUNS=1")
+CELLS = ("PHYSICAL=100,1000", "WORKERS=1,2", "ENGINES=embedded,duckdb", "SAMPLE=5", "RUNS=1")
 FILES = {store.RECORDS, store.SESSIONS, store.LOCK}
 
 TimelessFacts = tuple[str, str, int, int]
 
 
 class BenchTrial:
-    def __init__(self, sf: str, data: Path, scratch: Path, cells: Sequence[str] = CELLS) -> None:
-        self._sf, self._data, self._cells = sf, data, cells
+    """settings: those that name the data and the queries."""
+
+    def __init__(self, settings: Sequence[str], data: Path, scratch: Path, cells: Sequence[str] = CELLS) -> None:
+        self._settings = (*settings, f"DATA={data.resolve()}", *cells)
         self._results, self._temporary = scratch / "results", scratch / "temporary"
         self._expected: dict[str, TimelessFacts] = {}
 
     @property
     def command(self) -> Invocation:
-        settings = [f"SF={self._sf}", f"DATA={self._data.resolve()}", f"RESULTS={self._results}"]
-        return Invocation([sys.executable, "-m", "harness", "bench", *settings, *self._cells], ROOT, self._temporary)
+        words = [sys.executable, "-m", "harness", "bench", *self._settings, f"RESULTS={self._results}"]
+        return Invocation(words, ROOT, self._temporary)
 
     def prepare(self) -> None:
         for directory in (self._results, self._temporary):
@@ -40,7 +42,7 @@ class BenchTrial:
         self._expected = {record.key: _timeless(record) for record in self._records()}
 
     def _records(self) -> list[Record]:
-        return of_queries(store.read(self._machine).records, self._sf)
+        return list(store.read(self._machine).records)
 
     @property
     def _machine(self) -> Path:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from deltamark.harness.chaos.running import CommandRun, Invocation
@@ -12,14 +12,16 @@ from deltamark.harness.compare.gate import Verdict
 from deltamark.harness.compare.trees import DIRECTORY, git, snapshot
 from deltamark.harness.results.machine import ROOT
 
-CELLS = ("BASE=HEAD", "HEAD=HEAD", "QUERIES=q06", "WORKLOAD=insert", "PHYSICAL=1000")
+CELLS = ("BASE=HEAD", "HEAD=HEAD", "PHYSICAL=1000")
 ALLOWED: tuple[Verdict, ...] = ("undecided", "improvement", "unchanged")
 FILES = {"base", "head", "lock", "summary-tpch.md", "verdict-tpch.json", "verdict-tpch.txt"}
 
 
 class CompareTrial:
-    def __init__(self, sf: str, data: Path, scratch: Path) -> None:
-        self._sf, self._data = sf, data
+    """settings: those that name the data and the compared cells."""
+
+    def __init__(self, settings: Sequence[str], data: Path, scratch: Path) -> None:
+        self._settings = (*settings, f"DATA={data.resolve()}")
         self._clone, self._temporary = scratch / "clone", scratch / "temporary"
         self._runs = 0
         git(ROOT, "clone", "--quiet", "--shared", "--no-checkout", str(ROOT), str(self._clone))
@@ -27,8 +29,8 @@ class CompareTrial:
 
     @property
     def command(self) -> Invocation:
-        settings = [f"SF={self._sf}", f"DATA={self._data.resolve()}"]
-        return Invocation([sys.executable, "-m", "harness", "compare", *settings, *CELLS], self._clone, self._temporary)
+        words = [sys.executable, "-m", "harness", "compare", *self._settings, *CELLS]
+        return Invocation(words, self._clone, self._temporary)
 
     def prepare(self) -> None:
         """Remove the work trees of the run before, every other time."""

@@ -18,15 +18,17 @@ Digests = dict[str, str]
 
 
 class DataTrial:
-    def __init__(self, sf: str, master: str, scratch: Path, host_command: Sequence[str] = ()) -> None:
-        self._sf, self._master, self._host_command = sf, master, host_command
+    """settings: those that name the data, such as SF=0.01."""
+
+    def __init__(self, settings: Sequence[str], scratch: Path, host_command: Sequence[str] = ()) -> None:
+        self._settings, self._host_command = settings, host_command
         self._data, self._temporary = scratch / "data", scratch / "temporary"
         self._expected: Digests = {}
 
     @property
     def command(self) -> Invocation:
-        words = [*self._host_command, sys.executable, "-m", "harness", "data", f"SF={self._sf}", f"DATA={self._data}"]
-        return Invocation([*words, *([f"MASTER={self._master}"] if self._master else [])], ROOT, self._temporary)
+        words = [*self._host_command, sys.executable, "-m", "harness", "data", *self._settings, f"DATA={self._data}"]
+        return Invocation(words, ROOT, self._temporary)
 
     def prepare(self) -> None:
         for directory in (self._data, self._temporary):

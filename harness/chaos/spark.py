@@ -24,10 +24,11 @@ import psutil
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.scratch import scratch
+from deltamark.harness.benchmarks.benchmark import anywhere
 from deltamark.harness.chaos import processes
 from deltamark.harness.chaos.running import Invocation, started
 from deltamark.harness.check import verify
-from deltamark.harness.check.golden import read_golden
+from deltamark.harness.check.golden import golden_file, read_golden
 from deltamark.harness.measure.cell import DEFAULT_ENGINE, Cell
 from deltamark.harness.measure.resources import descendants
 from deltamark.harness.results.machine import ROOT
@@ -104,16 +105,17 @@ def survive(cell: Cell, dataset: Dataset, plan: StrikePlan, chance: Random) -> S
 
 def _expected_digest(cell: Cell, dataset: Dataset) -> str:
     """Return the golden digest of a stream, or that of one worker if there is none."""
-    golden = read_golden().get(Cell(cell.query, cell.sf, cell.workload, cell.logical))
-    return golden or verify.digest_of(cell.but(engine=DEFAULT_ENGINE, workers=1, master=""), dataset)
+    stream = Cell(cell.query, cell.sf, cell.workload, cell.logical, benchmark=cell.benchmark)
+    known = read_golden(cell.home) if golden_file(cell.home).exists() else {}
+    return known.get(stream) or verify.digest_of(cell.but(engine=DEFAULT_ENGINE, workers=1, master=""), dataset)
 
 
 def _command(cell: Cell, dataset: Dataset, plan: StrikePlan) -> Invocation:
     words = [
         *plan.host_command, sys.executable, "-m", "harness", "changes", cell.query, "--digest", "--sf", cell.sf,
-        "--data", str(dataset.directory.resolve().parent), "--workload", cell.workload, "--logical", str(cell.logical),
-        "--physical", str(cell.physical), "--workers", str(cell.workers), "--engine", cell.engine,
-        "--checkpoint", cell.checkpoint,
+        "--benchmark", anywhere(cell.benchmark), "--data", str(dataset.directory.resolve().parent),
+        "--workload", cell.workload, "--logical", str(cell.logical), "--physical", str(cell.physical),
+        "--workers", str(cell.workers), "--engine", cell.engine, "--checkpoint", cell.checkpoint,
     ]  # fmt: skip
     master = ["--master", cell.master] if cell.master else []
     return Invocation([*words, *master], ROOT, Path(cell.checkpoint).parent)

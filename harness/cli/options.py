@@ -6,6 +6,7 @@ import argparse
 import math
 from collections.abc import Callable, Iterable
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -14,7 +15,7 @@ from deltamark.datagen.schema import MAX_SF, MIN_SF, scale_factor
 from deltamark.datagen.workloads.registry import NAMES, applicable, known_workload
 from deltamark.errors import DeltamarkError, shortened, whole_number
 from deltamark.harness.benchmarks.benchmark import DEFAULT as DEFAULT_BENCHMARK
-from deltamark.harness.benchmarks.benchmark import benchmark, included
+from deltamark.harness.benchmarks.benchmark import benchmark, included, named, parts
 from deltamark.harness.engines.registry import DEFAULT, PLAN_ENGINES, capabilities, known_stream_engine
 from deltamark.harness.measure.cell import ALL, Cell
 
@@ -45,9 +46,27 @@ def add_tpch_data(parser: argparse.ArgumentParser) -> None:
     add_master(group)
 
 
+class _Named(argparse.Action):
+    """Names the benchmark by its folder and by the settings that are part of the name, in any order."""
+
+    def __call__(self, _: argparse.ArgumentParser, to: argparse.Namespace, value: object, __: object = None) -> None:
+        folder, settings = parts(getattr(to, "benchmark", DEFAULT_BENCHMARK))
+        if self.dest == "benchmark":
+            folder = str(value)
+        else:
+            settings[self.dest] = str(value)
+        to.benchmark = named(folder, settings)
+
+
 def add_benchmark(parser: argparse._ActionsContainer) -> None:
     text = f"{', '.join(included())}, or a folder of Parquet files and SQL (default: {DEFAULT_BENCHMARK})"
-    parser.add_argument("--benchmark", default=DEFAULT_BENCHMARK, metavar="B", help=text)
+    parser.add_argument("--benchmark", default=DEFAULT_BENCHMARK, action=_Named, metavar="B", help=text)
+    add, text = (
+        partial(parser.add_argument, default=argparse.SUPPRESS, action=_Named),
+        "for a folder without benchmark.toml",
+    )
+    add("--keys", metavar="R:C+C,R:C", help=f"columns of the keys of relations, {text}")
+    add("--arrives", metavar="R:C,R:C", help=f"columns by whose values rows of relations arrive, {text}")
 
 
 def add_master(parser: argparse._ActionsContainer) -> None:

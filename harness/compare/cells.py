@@ -1,16 +1,18 @@
 """The cells that the gate measures.
 
-The default queries together use most operators, over insertions and over a sliding window; the default scale factor
-gives each of them enough work. The graph suite has few motifs, counted by BiGJoin and by delta queries.
+The default queries of TPC-H together use most operators, over insertions and over a sliding window; the default scale
+factor gives each of them enough work. Of another benchmark all queries are measured, over its own workload. The graph
+suite has few motifs, counted by BiGJoin and by delta queries.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from itertools import product
 
 from deltamark.datagen.workloads.registry import known_workload
 from deltamark.errors import unknown
-from deltamark.harness.benchmarks.benchmark import benchmark
+from deltamark.harness.benchmarks.benchmark import Benchmark
 from deltamark.harness.measure.cell import Cell, MotifCell
 
 SF = "0.3"
@@ -24,21 +26,23 @@ MOTIFS = (("triangle", 0), ("triangle", 10_000), ("4-clique", 0))
 
 
 def cells(
-    sf: str, queries: tuple[str, ...], workloads: tuple[str, ...], logical: tuple[int, ...], physical: tuple[int, ...]
+    home: Benchmark, sf: str, queries: tuple[str, ...], workloads: tuple[str, ...], batchings: Iterable[tuple[int, int]]
 ) -> list[Cell]:
     """List the cells of all queries and workloads in all batchings, without opening any data."""
     for name in queries:
-        benchmark().query(name)
+        home.query(name)
     for workload in workloads:
         known_workload(workload)
-    batchings = product(queries, workloads, logical, physical)
-    return [Cell(name, sf, workload, rounds, batches) for name, workload, rounds, batches in batchings]
+    return [
+        Cell(name, sf, workload, logical, physical, benchmark=home.name)
+        for name, workload, (logical, physical) in product(queries, workloads, batchings)
+    ]
 
 
-def refuse_unknown_variants(queries: tuple[str, ...], variants: tuple[str, ...]) -> None:
+def refuse_unknown_variants(home: Benchmark, queries: tuple[str, ...], variants: tuple[str, ...]) -> None:
     """Raise an error unless every query has every variant; the empty one is the default."""
     for name, variant in product(queries, filter(None, variants)):
-        known = benchmark().query(name).variants
+        known = home.query(name).variants
         if variant not in known:
             raise unknown(f"variant of {name}", variant, known)
 

@@ -21,12 +21,16 @@ SCRIPT = """
 import importlib, sys
 from decimal import Decimal
 from pathlib import Path
-data_maker, data, size, master = sys.argv[1:]
+data_maker, data, size, master, name = sys.argv[1:]
 make = importlib.import_module(data_maker)
+more = {{}}
+if name:
+    from deltamark.harness.benchmarks.benchmark import benchmark
+    more['source'] = benchmark(name).source
 print({directory})
 """
 DIRECTORIES: Mapping[ComparedSuite, str] = {
-    "tpch": "make.make_data(make.Wanted(Path(data), Decimal(size), master), lambda *_: None)[0].directory",
+    "tpch": "make.make_data(make.Wanted(Path(data), Decimal(size), master, **more), lambda *_: None)[0].directory",
     "graph": "make.make_graph(Path(data), make.Graph('rmat', int(size)), master, lambda *_: None)",
 }
 """Expressions that make data unless it exists, and return its directory. All layouts have the names in them."""
@@ -40,6 +44,8 @@ class SideData:
     directory: Path
     size: str
     master: str
+    benchmark: str = ""
+    """The name of the benchmark, which is empty for TPC-H: old commits know no other."""
 
     def make(self, sides: Sequence[SideSpec], report: PhaseReport) -> dict[SideSpec, Path]:
         """Make the data with each side's code, unless it exists; return the directories."""
@@ -53,7 +59,7 @@ class SideData:
         script = SCRIPT.format(directory=DIRECTORIES[self.suite])
         data_maker, directory = side.layout.data_maker, str(self.directory.resolve())
         process = subprocess.run(
-            [sys.executable, "-c", script, data_maker, directory, self.size, self.master],
+            [sys.executable, "-c", script, data_maker, directory, self.size, self.master, self.benchmark],
             cwd=side.root, capture_output=True, text=True, check=False,
         )  # fmt: skip
         if process.returncode:

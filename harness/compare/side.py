@@ -14,6 +14,7 @@ from random import Random
 from typing import Protocol, TypeVar
 
 from deltamark.errors import DeltamarkError
+from deltamark.harness.benchmarks.benchmark import DEFAULT
 from deltamark.harness.compare.rule import Sample
 from deltamark.harness.compare.sides import SideSpec
 from deltamark.harness.compare.trees import SideName
@@ -53,15 +54,16 @@ OpenSides = Callable[[], AbstractContextManager[Sides]]
 
 @dataclass(frozen=True)
 class ServedSide:
-    """A side and its server. limit: seconds for a request."""
+    """A side and its server. limit: seconds for a request; benchmark: that of the cells."""
 
     spec: SideSpec
     client: MeasurementClient
     limit: float
+    benchmark: str = DEFAULT
 
     def open(self) -> None:
         """Warm the server up; refuse one that measures in another way."""
-        reply = self._reply(self.client.warm)
+        reply = self._reply(lambda: self.client.warm(self.benchmark))
         if reply.measuring != MEASURING:
             actual = f"its measuring code has the number {reply.measuring}, not {MEASURING}"
             raise DeltamarkError(f"{self.spec.label} does not compare", actual, "name commits that measure alike")
@@ -103,12 +105,12 @@ def _times_inside(cell: AnyCell, rounds: list[int]) -> list[int]:
     return inner_times(cell, range(rounds[-1]), Random())  # noqa: S311 (no secret)
 
 
-def opener(data: Mapping[SideSpec, Path], limit: float) -> OpenSides:
+def opener(data: Mapping[SideSpec, Path], limit: float, benchmark: str = DEFAULT) -> OpenSides:
     """Return a function that starts each side's server over the directory of its data."""
 
     def served(spec: SideSpec, directory: Path, stack: ExitStack) -> ServedSide:
         server = ServerSpec(directory, spec.layout.server)
-        return ServedSide(spec, stack.enter_context(closing(MeasurementClient(server, spec.root))), limit)
+        return ServedSide(spec, stack.enter_context(closing(MeasurementClient(server, spec.root))), limit, benchmark)
 
     @contextmanager
     def open_sides() -> Iterator[Sides]:

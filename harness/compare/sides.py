@@ -9,7 +9,7 @@ from __future__ import annotations
 import shlex
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -120,6 +120,15 @@ def sides(
     with trees(repository / DIRECTORY, own.directory if own else repository, commits) as checked_out:
         specs = [_spec(name, each, checked_out.get(name), suite, own) for name, each in requests.items()]
         yield specs[0], specs[1]
+
+
+def refuse_benchmark(sides: Iterable[SideSpec], benchmark: str) -> None:
+    """Raise an error if the tree of a side knows no benchmark but TPC-H."""
+    for side in sides:
+        if not side.root.joinpath("deltamark", "harness", "benchmarks").exists():
+            raise DeltamarkError(
+                f"{side.label} knows TPC-H alone", benchmark, "name a later commit, or leave BENCHMARK out"
+            )
 
 
 def _spec(

@@ -41,7 +41,8 @@ def sql_inputs(*cells: Cell) -> Inputs:
 
 def columns_read(sql: str, relations: Iterable[Relation]) -> dict[str, tuple[str, ...]]:
     """Return the columns of some relations that SQL names: at least the first, and all if it may read them by `*`."""
-    words = set(re.findall(r"\w+", sql.lower()))
+    quoted = (name.replace('""', '"') for name in re.findall(r'"((?:[^"]|"")+)"', sql.lower()))
+    words = {*re.findall(r"\w+", sql.lower()), *quoted}
     selects = re.sub(r"EXISTS\s*\(\s*SELECT\s+\*", "", sql, flags=re.IGNORECASE)
     reads_all = re.search(r"(SELECT\s+|\.\s*)\*|\bNATURAL\b", selects, re.IGNORECASE)
     columns_of: dict[str, tuple[str, ...]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections import Counter
 from datetime import date, timedelta
@@ -194,8 +195,70 @@ def test_changes_that_contradict_each_other_are_an_error(tmp_path, sales, messag
 
 def test_null_in_a_key_is_an_error(tmp_path):
     write(tmp_path, "sales", {"sale": [1, None]})
-    with pytest.raises(DeltamarkError, match="NULL in sale, which may have none: 1; correct the source of the rows"):
+    with pytest.raises(DeltamarkError, match=r"NULL in sales.sale: row 1 of its files; correct the rows, or key"):
         made(tmp_path, "[relations.sales]\nkey = 'sale'")
+
+
+def test_null_in_the_order_of_arrival_is_an_error(tmp_path):
+    write(tmp_path, "notes", {"at": [2, None], "note": ["a", "b"]})
+    with pytest.raises(DeltamarkError, match=r"NULL in notes.at: row 1 of its files; correct the rows, or arrives"):
+        made(tmp_path, "[relations.notes]\narrives = 'at'")
+
+
+@pytest.mark.parametrize("weight", [0, 10**9])
+def test_a_weight_that_is_no_number_of_rows_is_an_error(tmp_path, weight):
+    write(tmp_path, "notes", {"n": [1, weight], "note": ["a", "b"]})
+    with pytest.raises(
+        DeltamarkError, match=r"not a change in notes.n: row 1 of its files; write a number up to 1,000,000"
+    ):
+        made(tmp_path, "[relations.notes]\nweight = 'n'")
+
+
+def test_a_relation_may_have_no_rows_and_a_column_no_values(tmp_path):
+    write(tmp_path, "sales", {"sale": pa.array([], pa.int64()), "note": pa.array([], pa.string())})
+    write(tmp_path, "notes", {"note": pa.array([None, None], pa.string()), "n": pa.array([None, None], pa.int32())})
+    dataset = made(tmp_path, "")
+    assert [dataset.rows(name) for name in ("sales", "notes")] == [0, 2]
+    assert workload(dataset, "insert").rounds == 2
+
+
+def test_the_files_of_a_relation_may_have_columns_of_several_sizes(tmp_path):
+    (tmp_path / "sales").mkdir()
+    write(tmp_path / "sales", "1", {"sale": pa.array([1], pa.int8())})
+    write(tmp_path / "sales", "2", {"sale": pa.array([5_000_000_000], pa.int64()), "note": ["a"]})
+    dataset = made(tmp_path, "")
+    assert dataset.values("sales", "sale", range(2)).tolist() == [1, 5_000_000_000]
+    assert dataset.values("sales", "note", range(2)).to_pylist() == [None, "a"]
+
+
+def test_members_may_be_described_before_the_relation_to_which_they_belong(tmp_path):
+    write(tmp_path, "lines", {"sale": [2, 1, 2]})
+    write(tmp_path, "sales", {"sale": [1, 2]})
+    links = "[relations.lines]\nreferences = { sale = 'sales' }\nmember_of = 'sales'\n"
+    dataset = made(tmp_path, f"{links}[relations.sales]\nkey = 'sale'\nroles = 'events'")
+    assert list(dataset.relations) == ["lines", "sales"]
+    assert dataset.values("lines", "sale", range(3)).tolist() == [1, 2, 2]
+    assert live(workload(dataset, "window:1"), "lines", 2).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("name", ["_row_", 'a"b'])
+def test_a_name_that_a_column_cannot_have_is_refused(tmp_path, name):
+    write(tmp_path, "notes", {name: [1]})
+    with pytest.raises(DeltamarkError, match=f"a name that a column cannot have: .*notes.parquet: {name}"):
+        made(tmp_path, "")
+
+
+def test_equal_folders_of_one_name_have_their_own_data_if_their_rows_differ(tmp_path):
+    names = []
+    for at in ("one", "two"):
+        folder = tmp_path / at / "a shop"
+        folder.mkdir(parents=True)
+        write(folder, "notes", {"note": [at]})
+        os.utime(folder / "notes.parquet", (0, 0))
+        names.append(made(folder, "").directory.name)
+    moved = (tmp_path / "one" / "a shop").rename(tmp_path / "a shop")
+    assert made(moved, "").directory.name == names[0] != names[1]
+    assert "a-shop-files-" in names[0]
 
 
 def test_the_number_that_stands_for_null_is_refused(tmp_path):

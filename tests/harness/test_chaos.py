@@ -74,7 +74,10 @@ def test_differences_of_directories_are_named():
     assert [*listed] == ["c is missing", ".making was left", "b has other bytes"]
 
 
-@pytest.mark.parametrize("setting", ["KINDS=dta", "VICTIMS=drivers", "QUERIES=q77", "WORKLOAD=windov:9", "KINDS="])
+@pytest.mark.parametrize(
+    "setting",
+    ["KINDS=dta", "VICTIMS=drivers", "QUERIES=q77", "WORKLOAD=windov:9", "KINDS=", "BENCHMARK=tpcd", "QUERIES=q1.1"],
+)
 def test_wrong_settings_are_found_before_data_is_made(setting, tmp_path, capsys):
     assert main(["chaos", f"DATA={tmp_path / 'data'}", setting]) == 2
     assert capsys.readouterr().err.startswith("error: ")
@@ -119,7 +122,7 @@ def test_data_is_the_same_after_kills_at_random_moments(tmp_path):
 @pytest.fixture(scope="module")
 def bench(data, tmp_path_factory):
     """The trial of a few cells, and the seconds of an undisturbed run."""
-    trial = BenchTrial("0.001", data, tmp_path_factory.mktemp("bench"), CELLS)
+    trial = BenchTrial(["SF=0.001"], data, tmp_path_factory.mktemp("bench"), CELLS)
     trial.prepare()
     undisturbed = run(trial.command, 120.0)
     assert (undisturbed.code, undisturbed.remaining) == (0, [])

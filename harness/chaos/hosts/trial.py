@@ -6,6 +6,7 @@ A query must yield the golden stream in spite of a fault. Generated data must be
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from random import Random
 
 from deltamark.datagen.dataset import Dataset
@@ -31,10 +32,13 @@ def survive_fault(cell: Cell, dataset: Dataset, fault: Fault, chance: Random) ->
         return outcome
 
 
-def generate(sf: str, dataset: Dataset) -> list[str]:
-    """Generate data on a new cluster; return the laws that do not hold. dataset: the same data, of this machine."""
+def generate(settings: Sequence[str], dataset: Dataset) -> list[str]:
+    """Generate data on a new cluster; return the laws that do not hold.
+
+    settings: those that name the data; dataset: the same data, of this machine.
+    """
     with scratch() as directory, cluster(directory) as running:
-        trial = DataTrial(sf, running.url, directory, running.driver_command)
+        trial = DataTrial([*settings, f"MASTER={running.url}"], directory, running.driver_command)
         trial.prepare()
         done = run(trial.command, START_LIMIT_S)
         if done.code != 0:

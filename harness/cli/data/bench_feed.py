@@ -1,6 +1,7 @@
 """Measure the cost of cutting batches.
 
-The batches have the columns that q05 reads, for several workloads and batch sizes.
+The batches have the columns of q05 in TPC-H, and all columns of another benchmark, for several workloads and batch
+sizes.
 """
 
 from __future__ import annotations
@@ -8,12 +9,15 @@ from __future__ import annotations
 import argparse
 import statistics
 import time
+from collections.abc import Mapping, Sequence
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Feed
 from deltamark.datagen.workloads.registry import workload
+from deltamark.datagen.workloads.workload import Workload
+from deltamark.harness.benchmarks.benchmark import DEFAULT, benchmark
 from deltamark.harness.cli.data.data import ensure
-from deltamark.harness.cli.options import add_tpch_data as options
+from deltamark.harness.cli.options import add_data as options
 from deltamark.harness.console.console import say
 from deltamark.harness.console.formatting import brief, count, words
 from deltamark.harness.console.table import Entries, Table, text
@@ -36,14 +40,25 @@ MAX_BATCHES = 20_000
 
 def run(args: argparse.Namespace) -> int:
     dataset = ensure(args)
-    rows = [_measure(dataset, name, *sizes) for name in WORKLOADS for sizes in BATCHES]
+    works = [workload(dataset, name) for name in _workloads(args.benchmark)]
+    rows = [_measure(work, _columns(args.benchmark, dataset), *sizes) for work in works for sizes in BATCHES]
     headers = ["workload", "L", "P", "batches", "rows", "p50", "p99", "time per row"]
     say(f"\n{text(Table('feed', 'Time to cut a batch', headers, rows))}")
     return 0
 
 
-def _measure(dataset: Dataset, name: str, logical: int, physical: int) -> Entries:
-    feed = Feed(workload(dataset, name), COLUMNS, logical=logical)
+def _workloads(name: str) -> Sequence[str]:
+    return WORKLOADS if name == DEFAULT else (benchmark(name).workload,)
+
+
+def _columns(name: str, dataset: Dataset) -> Mapping[str, list[str]]:
+    if name == DEFAULT:
+        return COLUMNS
+    return {name: [column.name for column in each.columns] for name, each in dataset.relations.items()}
+
+
+def _measure(work: Workload, columns: Mapping[str, list[str]], logical: int, physical: int) -> Entries:
+    feed = Feed(work, columns, logical=logical)
     nanoseconds: list[int] = []
     rows = 0
     while not feed.done and len(nanoseconds) < MAX_BATCHES:
@@ -54,4 +69,4 @@ def _measure(dataset: Dataset, name: str, logical: int, physical: int) -> Entrie
     p99 = sorted(nanoseconds)[len(nanoseconds) * 99 // 100]
     times = (statistics.median(nanoseconds), p99, sum(nanoseconds) / rows)
     numbers = (logical, physical, len(nanoseconds), rows)
-    return [words(name), *map(count, numbers), *(brief(time / 1e9) for time in times)]
+    return [words(work.name), *map(count, numbers), *(brief(time / 1e9) for time in times)]

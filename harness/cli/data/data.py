@@ -1,6 +1,7 @@
-"""Generate TPC-H and pre-batch it into Arrow files, unless the directory has the data already.
+"""Make the data of a benchmark, pre-batched into Arrow files, unless the directory has it already.
 
-WORKLOAD=zipf:1 also makes the data of this workload, which otherwise is made when it is first needed.
+TPC-H, the Star Schema Benchmark and Nexmark are generated; the rows of any other folder are those of its Parquet files.
+WORKLOAD=zipf:1 also makes the data of this workload of TPC-H, which otherwise is made when it is first needed.
 
 Example: make data SF=0.01
 """

@@ -12,7 +12,9 @@ verified record. After compare, the next run must have a verdict, and no work tr
 hosts, the change stream must be the golden one. No process or temporary file may be left by any of them, and no shared
 memory by data, bench and compare.
 
-Example: make chaos KINDS=data,bench TIMES=5
+Every kind takes any BENCHMARK. Without QUERIES, a few queries of TPC-H are run, or the first ones of another benchmark.
+
+Example: make chaos KINDS=data,bench TIMES=5 BENCHMARK=examples/shop
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from __future__ import annotations
 import argparse
 import secrets
 import signal
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import cycle, islice, product
 from pathlib import Path
 from random import Random
@@ -28,8 +30,8 @@ from typing import TypeVar
 
 from deltamark.datagen.scratch import scratch
 from deltamark.datagen.workloads.registry import NAMES, known_workload
-from deltamark.errors import DeltamarkError, unknown
-from deltamark.harness.benchmarks.benchmark import benchmark
+from deltamark.errors import unknown
+from deltamark.harness.benchmarks.benchmark import DEFAULT, anywhere, benchmark
 from deltamark.harness.chaos.bench import BenchTrial
 from deltamark.harness.chaos.compare import CompareTrial
 from deltamark.harness.chaos.data import DataTrial
@@ -40,13 +42,20 @@ from deltamark.harness.chaos.spark import VICTIMS, SparkOutcome, StrikePlan, Vic
 from deltamark.harness.chaos.strike import Strike
 from deltamark.harness.chaos.trial import Trial, attempt, measure
 from deltamark.harness.cli.data.data import ensure
-from deltamark.harness.cli.options import MAX_SEED, MAX_TIMES, add_tpch_data, batch_size, whole, words, worker_counts
+from deltamark.harness.cli.options import MAX_SEED, MAX_TIMES, add_data, batch_size, whole, words, worker_counts
 from deltamark.harness.console.console import say
 from deltamark.harness.measure.cell import Cell
 
 SPARK, HOSTS = "spark", "hosts"
 KINDS = ("data", "bench", "compare", SPARK, HOSTS)
-QUERIES = ("q03", "q09", "q18")
+QUERIES: Mapping[str, tuple[str, ...]] = {
+    "data": (), "bench": ("q06", "q15"), "compare": ("q06",),
+    SPARK: ("q03", "q09", "q18"), HOSTS: ("q03", "q09", "q18"),
+}  # fmt: skip
+"""The queries of TPC-H that are run without QUERIES. Of another benchmark, as many of the first ones are."""
+
+WORKLOAD = "window:500"
+"""The workload of TPC-H on Spark. Of another benchmark, it is its own."""
 
 MAX_ATTEMPTS = 3
 """Attempts for each strike, on average: a run may end before its strike."""
@@ -57,14 +66,15 @@ Violations = Iterator[bool]
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    add_tpch_data(parser)
+    add_data(parser)
     add = parser.add_argument
     add("--kinds", type=words, default=KINDS, metavar="K,K", help="commands to strike")
     add("--times", type=whole(1, MAX_TIMES), default=20, help="number of strikes of each command")
     add("--seed", type=whole(0, MAX_SEED), help="seed of the moments (default: drawn, and printed)")
+    add("--queries", type=words, default=(), metavar="Q,Q", help="queries to run (default: a few)")
     add = parser.add_argument_group("spark and hosts").add_argument
-    add("--queries", type=words, default=QUERIES, metavar="Q,Q", help="queries to run")
-    add("--workload", default="window:500", help=", ".join(NAMES))
+    text = f"{', '.join(NAMES)} (default: {WORKLOAD}; of another benchmark than TPC-H its own)"
+    add("--workload", default="", help=text)
     add("--physical", type=batch_size, default=1000, metavar="P", help="logical batches fed at once")
     add("--workers", type=worker_counts, default=(2,), metavar="W,W", help="numbers of shards")
     add("--victims", type=words, default=VICTIMS, metavar="V,V", help="processes to kill (spark)")
@@ -93,10 +103,9 @@ def _check(args: argparse.Namespace) -> None:
         for name in {*names} - {*known}:
             raise unknown(kind, name, known)
     for name in args.queries:
-        benchmark().query(name)
-    known_workload(args.workload)
-    if not (args.kinds and args.victims and args.faults and args.queries):
-        raise DeltamarkError("nothing to strike", "an empty list", "leave KINDS, VICTIMS, FAULTS and QUERIES out")
+        benchmark(args.benchmark).query(name)
+    if args.workload:
+        known_workload(args.workload)
 
 
 def _is_possible(kind: str) -> bool:
@@ -111,15 +120,30 @@ def _strike(kind: str, args: argparse.Namespace, chance: Random) -> Violations:
     if kind in (SPARK, HOSTS):
         yield from {SPARK: _strike_spark, HOSTS: _strike_hosts}[kind](args, chance)
         return
+    named = _data_settings(args)
+    queries = [f"QUERIES={','.join(_queries(kind, args))}"]
+    own = [f"WORKLOAD={benchmark(args.benchmark).workload}"]
+    master = [f"MASTER={args.master}"] if args.master else []
     makers: dict[str, Callable[[Path], Trial]] = {
-        "data": lambda directory: DataTrial(str(args.sf), args.master, directory),
-        "bench": lambda directory: BenchTrial(str(args.sf), args.data, directory),
-        "compare": lambda directory: CompareTrial(str(args.sf), args.data, directory),
+        "data": lambda directory: DataTrial([*named, *master], directory),
+        "bench": lambda directory: BenchTrial([*named, *queries], args.data, directory),
+        "compare": lambda directory: CompareTrial([*named, *queries, *own], args.data, directory),
     }
     if kind != "data":
         ensure(args)
     with scratch() as directory:
         yield from _try(kind, makers[kind](directory), args.times, chance)
+
+
+def _data_settings(args: argparse.Namespace) -> list[str]:
+    """Return the settings that name the data, for a command in any working directory."""
+    return [f"SF={args.sf}", *([] if args.benchmark == DEFAULT else [f"BENCHMARK={anywhere(args.benchmark)}"])]
+
+
+def _queries(kind: str, args: argparse.Namespace) -> tuple[str, ...]:
+    if args.queries or args.benchmark == DEFAULT:
+        return args.queries or QUERIES[kind]
+    return tuple(benchmark(args.benchmark).queries)[: len(QUERIES[kind])]
 
 
 def _try(kind: str, trial: Trial, times: int, chance: Random) -> Violations:
@@ -156,7 +180,7 @@ def _strike_spark(args: argparse.Namespace, chance: Random) -> Violations:
 
 def _strike_hosts(args: argparse.Namespace, chance: Random) -> Violations:
     dataset = ensure(args)
-    problems = generate(str(args.sf), dataset)
+    problems = generate(_data_settings(args), dataset)
     say(f"{HOSTS}: data generated on a cluster; {_laws(problems)}")
     if problems:
         yield True
@@ -171,13 +195,15 @@ def _strike_queries(
     kind: str, args: argparse.Namespace, targets: Iterable[Target], strike: Callable[[Cell, Target], SparkOutcome]
 ) -> Violations:
     """Strike the queries in turn. A run that ends before its strike does not count."""
-    runs = islice(cycle(product(args.queries, args.workers, targets)), MAX_ATTEMPTS * args.times)
+    home = benchmark(args.benchmark)
+    sf, work = str(home.source.scale(args.sf)), args.workload or (WORKLOAD if home.name == DEFAULT else home.workload)
+    runs = islice(cycle(product(_queries(kind, args), args.workers, targets)), MAX_ATTEMPTS * args.times)
     done = 0
     for name, workers, target in runs:
         if done == args.times:
             return
         cell = Cell(
-            name, str(args.sf), args.workload, 1, args.physical, workers=workers, engine=SPARK, master=args.master
+            name, sf, work, 1, args.physical, workers=workers, engine=SPARK, master=args.master, benchmark=home.name
         )
         outcome = strike(cell, target)
         if outcome.strikes or outcome.problems:

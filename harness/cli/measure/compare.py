@@ -2,7 +2,8 @@
 
 A side is a commit of this repository, the name of an engine (embedded, duckdb, a peer, exec:PROGRAM), or with REPO a
 commit of the repository of an engine, which BUILD builds and EXEC starts. WORKERS and VARIANT may have two values, for
-base and for head. Base and head (by default the current work tree) are measured together, in `.compare/`.
+base and for head. Base and head (by default the current work tree) are measured together, in `.compare/`. Both measure
+the same BENCHMARK, which a commit from before benchmarks were folders cannot.
 
 Exit code 1 means a regression, 2 a wrong answer or a crash of head, or an error; 0 means neither, also if nothing could
 be judged. The last line and `.compare/verdict-tpch.txt` (`.compare/verdict-graph.txt` for SUITE=graph) have the verdict
@@ -13,8 +14,9 @@ target fails: read the file, or run `.venv/bin/python -m harness compare BASE=ma
 `.compare/verdict-tpch.json` has the verdict with all samples. The summary is also written to
 `.compare/summary-tpch.md`, and appended to the file that GITHUB_STEP_SUMMARY names.
 
-Examples: make compare BASE=main; make compare BASE=exec:./old HEAD=exec:./new; make compare BASE=embedded
-HEAD=embedded WORKERS=1,2; make compare REPO=../mine BASE=main BUILD="cargo build --release" EXEC=target/release/mine
+Examples: make compare BASE=main; make compare BASE=embedded HEAD=duckdb BENCHMARK=examples/shop; make compare
+BASE=exec:./old HEAD=exec:./new; make compare BASE=embedded HEAD=embedded WORKERS=1,2; make compare REPO=../mine
+BASE=main BUILD="cargo build --release" EXEC=target/release/mine
 """
 
 from __future__ import annotations
@@ -25,6 +27,7 @@ import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import product
 from pathlib import Path
 from random import Random
 from typing import TypeVar
@@ -32,8 +35,9 @@ from typing import TypeVar
 from deltamark.datagen.workloads.registry import workload
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError, naming
+from deltamark.harness.benchmarks.benchmark import DEFAULT, anywhere, benchmark
 from deltamark.harness.cli.data.data import ensure
-from deltamark.harness.cli.options import add_tpch_data, batch_sizes, data_request, seconds, words, worker_counts
+from deltamark.harness.cli.options import add_data, batch_sizes, data_request, seconds, words, worker_counts
 from deltamark.harness.cli.sweep_options import rmat_scale
 from deltamark.harness.compare.cells import (
     PHYSICAL,
@@ -49,7 +53,7 @@ from deltamark.harness.compare.data import SideData
 from deltamark.harness.compare.gate import Gate, Outcome
 from deltamark.harness.compare.layouts import ComparedSuite
 from deltamark.harness.compare.side import opener
-from deltamark.harness.compare.sides import CellSettings, OwnRepository, SideRequest, SideSpec, sides
+from deltamark.harness.compare.sides import CellSettings, OwnRepository, SideRequest, SideSpec, refuse_benchmark, sides
 from deltamark.harness.compare.summary import ComparisonHeader, as_markdown, as_text, verdict_line
 from deltamark.harness.compare.trees import DIRECTORY
 from deltamark.harness.compare.verdict import as_json
@@ -68,7 +72,19 @@ T = TypeVar("T")
 SIDES = ("base", "head")
 
 SETTINGS: Mapping[ComparedSuite, tuple[str, ...]] = {
-    "tpch": ("sf", "queries", "workload", "logical", "physical", "repo", "build", "exec", "workers", "variant"),
+    "tpch": (
+        "benchmark",
+        "sf",
+        "queries",
+        "workload",
+        "logical",
+        "physical",
+        "repo",
+        "build",
+        "exec",
+        "workers",
+        "variant",
+    ),
     "graph": ("scale",),
 }
 """The settings that only one suite has."""
@@ -76,8 +92,10 @@ SETTINGS: Mapping[ComparedSuite, tuple[str, ...]] = {
 
 def options(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("--suite", choices=SETTINGS, default="tpch", help="queries of TPC-H, or motifs in a graph (default: tpch)")
-    add_tpch_data(parser)
+    add(
+        "--suite", choices=SETTINGS, default="tpch", help="queries of a benchmark, or motifs in a graph (default: tpch)"
+    )
+    add_data(parser)
     parser.set_defaults(sf=Decimal(SF))
     add("--base", default="main", metavar="SIDE", help="commit or engine to compare with (default: main)")
     add("--head", default="", metavar="SIDE", help="commit or engine to judge (default: the current work tree)")
@@ -88,8 +106,10 @@ def options(parser: argparse.ArgumentParser) -> None:
     text = "variants of base and head; an empty one is the first, as in ,sql (default: the first)"
     add("--variant", type=_pair, default=(), metavar="V,V", help=text)
     queries, workloads, physical = (",".join(map(str, usual)) for usual in (QUERIES, WORKLOADS, PHYSICAL))
-    add("--queries", type=words, default=QUERIES, metavar="Q,Q", help=f"queries to run (default: {queries})")
-    add("--workload", type=words, default=WORKLOADS, metavar="W,W", help=f"workloads to run (default: {workloads})")
+    text = f"queries to run (default: {queries}; all of another benchmark than TPC-H)"
+    add("--queries", type=words, default=(), metavar="Q,Q", help=text)
+    text = f"workloads to run (default: {workloads}; of another benchmark its own)"
+    add("--workload", type=words, default=(), metavar="W,W", help=text)
     add("--logical", type=batch_sizes, default=(1,), metavar="L,L", help="rounds that share a time (default: 1)")
     text = f"logical batches fed at once (default: {physical})"
     add("--physical", type=batch_sizes, default=PHYSICAL, metavar="P,P", help=text)
@@ -136,6 +156,8 @@ def run(args: argparse.Namespace) -> int:
     other_settings = {name for suite, names in SETTINGS.items() if suite != args.suite for name in names}
     given = {name for name, value in args.usual.items() if vars(args)[name] != value}
     refuse_others(args.suite, {*args.usual} - other_settings, given)
+    if args.suite != "graph":
+        _fill(args)
     files, facts = OutputFiles.of(args.suite), machine.facts()
     files.remove()
     base, head = _requests(args)
@@ -150,7 +172,8 @@ def run(args: argparse.Namespace) -> int:
             say(f"warning: {warning}")
         with ProgressLine() as progress:
             data = request.data.make(both, progress.report)
-            outcome = Gate(request.cells, opener(data, args.timeout), control_work.seconds, progress.report).run()
+            open_sides = opener(data, args.timeout, args.benchmark)
+            outcome = Gate(request.cells, open_sides, control_work.seconds, progress.report).run()
         header = ComparisonHeader(both[0].label, both[1].label, machine_line(facts), _command(args))
         files.write(outcome, header)
         _publish(files.summary)
@@ -159,9 +182,18 @@ def run(args: argparse.Namespace) -> int:
     return outcome.exit_code
 
 
+def _fill(args: argparse.Namespace) -> None:
+    """Fill in the queries and the workloads that were not given."""
+    home = benchmark(args.benchmark)
+    of_tpch = args.benchmark == DEFAULT
+    args.queries = args.queries or (QUERIES if of_tpch else tuple(home.queries))
+    args.workload = args.workload or (WORKLOADS if of_tpch else (home.workload,))
+
+
 def _requests(args: argparse.Namespace) -> tuple[SideRequest, SideRequest]:
     workers, variants = _both("WORKERS", args.workers, 0), _both("VARIANT", args.variant, "")
-    refuse_unknown_variants(args.queries, variants)
+    if args.suite != "graph":
+        refuse_unknown_variants(benchmark(args.benchmark), args.queries, variants)
     references = args.base, args.head
     settings = [CellSettings(workers=count, variant=variant) for count, variant in zip(workers, variants, strict=True)]
     base, head = map(SideRequest, references, settings)
@@ -192,12 +224,21 @@ def _own_repository(args: argparse.Namespace) -> OwnRepository | None:
 
 
 def _queries(args: argparse.Namespace, both: tuple[SideSpec, SideSpec]) -> CompareRequest:
-    listed = cells(str(args.sf), args.queries, args.workload, args.logical, args.physical)
+    home, other = benchmark(args.benchmark), "" if args.benchmark == DEFAULT else anywhere(args.benchmark)
+    if other:
+        refuse_benchmark(both, args.benchmark)
+    listed = cells(
+        home,
+        str(home.source.scale(args.sf)),
+        args.queries,
+        args.workload,
+        product(args.logical, args.physical),
+    )
     dataset = ensure(args)
     rounds: dict[AnyCell, list[int]] = {
         cell: _checkpoints(cell, both, workload(dataset, cell.workload)) for cell in listed
     }
-    return CompareRequest(rounds, SideData("tpch", args.data, str(args.sf), data_request(args).master))
+    return CompareRequest(rounds, SideData("tpch", args.data, str(args.sf), data_request(args).master, other))
 
 
 def _checkpoints(cell: Cell, both: tuple[SideSpec, SideSpec], work: Workload) -> list[int]:
@@ -219,7 +260,8 @@ def _packages(both: tuple[SideSpec, SideSpec]) -> Iterator[str]:
 
 def _command(args: argparse.Namespace) -> str:
     names = ("suite", "base", "head", *SETTINGS[args.suite])
-    settings = {name.upper(): _word(vars(args)[name]) for name in names if vars(args)[name]}
+    named = {name: vars(args)[name] for name in names if name != "benchmark" or args.benchmark != DEFAULT}
+    settings = {name.upper(): _word(value) for name, value in named.items() if value}
     return " ".join(["make compare", *(f"{name}={shlex.quote(value)}" for name, value in settings.items())])
 
 

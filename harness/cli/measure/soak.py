@@ -20,6 +20,7 @@ from dataclasses import dataclass
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.arrivals import Window
+from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.data.data import ensure
 from deltamark.harness.cli.options import add_cell, cell_of, size
@@ -76,6 +77,7 @@ def run(args: argparse.Namespace) -> int:
         remedy = f"name a query over {' or '.join(moving) or 'relations with the role events'}"
         raise DeltamarkError("no input of the query moves in a window", cell.query, remedy)
     dataset = ensure(args)
+    workload(dataset, cell.workload)  # one that does not apply to the data is an error
     say(f"{cell}\n{'updates':>13} " + " ".join(f"{name:>11}" for name in FIGURES))
     lines: list[SoakLine] = []
     interrupted = False

@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import argparse
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from random import Random
 
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.workloads.registry import known_workload, small_workloads, workload
+from deltamark.datagen.workloads.registry import known_workload, small_workloads, those_that_apply, workload
 from deltamark.errors import whole_number
-from deltamark.harness.benchmarks.benchmark import benchmark
+from deltamark.harness.benchmarks.benchmark import Benchmark, benchmark
 from deltamark.harness.check import verify
 from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import (
@@ -35,6 +35,7 @@ from deltamark.harness.cli.options import (
 from deltamark.harness.console.compilation import ensure_compiled
 from deltamark.harness.console.console import say, warn
 from deltamark.harness.console.progress import ProgressLine
+from deltamark.harness.engines.base import REFUSALS
 from deltamark.harness.engines.registry import DEFAULT, PLAN_ENGINES, known_stream_engine
 from deltamark.harness.measure.cell import Cell
 
@@ -74,26 +75,42 @@ class VerifyRequest:
 
 def run(args: argparse.Namespace) -> int:
     home = benchmark(args.benchmark)
-    usual = small_workloads(home.relations) if home.relations.events else [home.workload]
-    args.workload = args.workload or ",".join(usual)
+    is_given, args.workload = bool(args.workload), args.workload or ",".join(_usual_workloads(home))
     request = _request(args)
     dataset = quietly(args)
+    if not is_given:
+        request = replace(request, workloads=tuple(those_that_apply(dataset, request.workloads)))
     ensure_compiled()
     cells = list(_cells(request, dataset))
     wrong = done = 0
+    refused: dict[str, str] = {}
     try:
         with ProgressLine() as progress:
             for cell in cells:
                 progress.report("checking", done, len(cells))
                 started = time.monotonic()
-                problems = list(filter(None, _violations(cell, request, dataset)))
+                try:
+                    problems = list(filter(None, _violations(cell, request, dataset)))
+                except REFUSALS as error:
+                    if len(request.queries) == 1:
+                        raise
+                    refused[cell.query] = str(error)
+                    continue
                 done, wrong = done + 1, wrong + bool(problems)
                 _print_result(cell, problems, time.monotonic() - started)
     except KeyboardInterrupt:
         warn(f"interrupted: {done} of {len(cells)} checked, {wrong} wrong")
         return 130
-    say(f"{done} checked, {wrong} wrong")
+    for name, reason in refused.items():
+        say(f"{name}: refused: {reason}")
+    say(f"{done} checked, {wrong} wrong" + (f", {len(refused)} queries refused" if refused else ""))
     return 2 if wrong else 0
+
+
+def _usual_workloads(home: Benchmark) -> Sequence[str]:
+    """Return the workloads that are checked if none is given, of which all that apply to the data are."""
+    has_all = home.relations.events and not home.source.has_changes
+    return small_workloads(home.relations) if has_all else [home.workload]
 
 
 def _request(args: argparse.Namespace) -> VerifyRequest:

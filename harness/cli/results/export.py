@@ -17,7 +17,7 @@ from pathlib import Path
 from deltamark.datagen.schema import scale_factor
 from deltamark.errors import DeltamarkError, naming
 from deltamark.harness.cli.options import add_benchmark
-from deltamark.harness.cli.results.tables import add_machine, directory, warn_of_foreign
+from deltamark.harness.cli.results.tables import add_machine, benchmark_setting, directory, warn_of_foreign
 from deltamark.harness.cli.sweep_options import add_results
 from deltamark.harness.console.console import say, warn
 from deltamark.harness.export import formats
@@ -70,9 +70,11 @@ def _source(args: argparse.Namespace, path: Path) -> ExportSource:
     stored = store.read(path)
     warn_of_foreign(stored, path)
     sf = "" if args.sf is None else str(args.sf)
-    records, setting = of_queries(stored.records, sf, args.benchmark), f" SF={sf}" if sf else ""
+    records = of_queries(stored.records, sf, args.benchmark)
+    setting = f"{benchmark_setting(args.benchmark)}{f'SF={sf}' if sf else ''}".strip()
     if not records:
-        raise DeltamarkError("nothing is measured", f"{path}{setting and ','}{setting}", f"make bench{setting}")
+        problem = ", ".join(filter(None, [str(path), setting]))
+        raise DeltamarkError("nothing is measured", problem, f"make bench {setting}".strip())
     last = max(store.sessions(path).values(), key=lambda header: header["started"], default=None)
     return ExportSource(records, path.resolve().name, last and last["machine"], args.repo.resolve())
 

@@ -70,7 +70,12 @@ def _growth_table(args: argparse.Namespace) -> Table:
 def dataset_of(args: argparse.Namespace) -> tuple[str, str]:
     """Return the scale factor, and the setting of the benchmark unless it is the default one."""
     scale = benchmark(args.benchmark).source.scale(args.sf)
-    return str(scale), "" if args.benchmark == DEFAULT else f"BENCHMARK={shlex.quote(args.benchmark)} "
+    return str(scale), benchmark_setting(args.benchmark)
+
+
+def benchmark_setting(name: str) -> str:
+    """Return the setting of a benchmark, followed by a blank, or nothing for the default one."""
+    return "" if name == DEFAULT else f"BENCHMARK={shlex.quote(name)} "
 
 
 def directory(args: argparse.Namespace) -> Path:

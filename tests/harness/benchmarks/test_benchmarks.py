@@ -14,7 +14,7 @@ from support.paths import ROOT
 
 from deltamark.datagen.tpch import RELATIONS
 from deltamark.errors import DeltamarkError
-from deltamark.harness.benchmarks.benchmark import benchmark
+from deltamark.harness.benchmarks.benchmark import anywhere, benchmark, named
 from deltamark.harness.benchmarks.description import described
 from deltamark.harness.cli.main import main
 from deltamark.harness.measure.cell import Cell
@@ -98,11 +98,63 @@ def test_an_edited_query_is_measured_again(run, tmp_path):
     assert done == [False, True, False]
 
 
-@pytest.mark.parametrize("words", [["golden"], ["compare"], ["chaos"], ["bench-feed"], ["bench", "SUITE=shared"]])
-def test_a_command_over_tpch_alone_refuses_a_benchmark(shop, tmp_path, capsys, words):
-    results = [f"RESULTS={tmp_path}"] * (words[0] == "bench")
-    assert main([*words, f"BENCHMARK={shop}", *results]) == 2
+def test_a_suite_over_tpch_alone_refuses_a_benchmark(shop, tmp_path, capsys):
+    assert main(["bench", "SUITE=shared", f"BENCHMARK={shop}", f"RESULTS={tmp_path}"]) == 2
     assert "BENCHMARK" in capsys.readouterr().err
+
+
+def test_golden_digests_are_kept_in_the_folder(shop, run):
+    file = shop / "golden.csv"
+    code, said = run("golden", results=False)
+    assert (code, f"no golden digests: {file}" in said.err) == (2, True)
+    assert run("golden", "WRITE=yes", results=False)[0] == 0
+    assert run("golden", results=False)[0] == 0
+    file.write_text(file.read_text().replace("waiting,changes,1000,", "waiting,changes,1000,9"))
+    code, said = run("golden", results=False)
+    file.unlink()
+    assert (code, "12 digests of changes: 1 differ" in said.out) == (2, True)
+    assert f"changes waiting --benchmark {shop}" in said.out
+
+
+def test_batches_of_a_folder_are_cut(run):
+    code, said = run("bench-feed", results=False)
+    assert (code, said.out.count("changes")) == (0, 4)
+
+
+def test_a_refused_query_does_not_end_the_check_of_the_others(run, tmp_path):
+    file = tmp_path / "middle.sql"
+    file.write_text("SELECT median(quantity) AS middle FROM lines")
+    code, said = run("verify", "waiting", f"SQL={file}", "LOGICAL=1000", "TIMES=2", results=False)
+    assert (code, said.out.splitlines()[-1]) == (0, "1 checked, 0 wrong, 1 queries refused")
+    assert f"{file}: refused: not supported in SQL: the aggregate median" in said.out
+
+
+def test_a_path_names_one_benchmark_however_it_is_written(shop, monkeypatch):
+    monkeypatch.chdir(shop.parent)
+    assert {named(text) for text in ("shop", "shop/", "./shop", str(shop), "../" + shop.parent.name + "/shop")} == {
+        "shop"
+    }
+    assert named(".") == "."
+    monkeypatch.chdir(shop)
+    assert (named("."), named("../shop")) == (".", ".")
+    monkeypatch.chdir("/")
+    assert anywhere(named(f"{shop}?keys=a:b")) == f"{shop}?keys=a:b"
+    assert named(str(ROOT / "queries" / "ssb")) == named("ssb") == anywhere("ssb") == "ssb"
+    assert named("tpcd") == "tpcd"
+
+
+@pytest.mark.parametrize(
+    ("roles", "message"),
+    [
+        ("", "no input of the query moves in a window: count"),
+        ("roles = 'events'\narrives = 'placed'", "the workload window does not apply: its rows arrive in the rounds"),
+    ],
+)
+def test_a_window_needs_events_without_rounds_of_their_own(plain, tmp_path, capsys, roles, message):
+    (plain / "benchmark.toml").write_text(f"[relations.lines]\n{roles}")
+    with tasks_in_process():
+        assert main(["soak", "count", f"BENCHMARK={plain}", f"DATA={tmp_path / 'data'}"]) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_rows_of_files_cannot_be_generated_again(run):
@@ -153,6 +205,65 @@ def test_a_folder_without_a_description_has_rows_that_arrive(tmp_path, capsys):
     assert "2 checked, 0 wrong" in capsys.readouterr().out
 
 
+@pytest.fixture
+def plain(tmp_path):
+    """Return a folder of orders and lines without a description."""
+    folder = tmp_path / "it's a shop"
+    folder.mkdir()
+    with duckdb.connect() as connection:
+        orders = "SELECT i AS id, DATE '2024-01-01' + (i * 7 % 5)::INTEGER AS placed FROM range(20) t(i)"
+        lines = "SELECT i // 3 AS order_id, i % 3 AS line, DATE '2024-01-01' + (i // 3 * 7 % 5)::INTEGER AS placed"
+        for name, text in (("orders", orders), ("lines", f"{lines} FROM range(60) t(i)")):
+            path = str(folder / f"{name}.parquet").replace("'", "''")
+            connection.execute(f"COPY ({text}) TO '{path}'")
+    (folder / "count.sql").write_text("SELECT placed, count(*) AS n FROM lines GROUP BY placed")
+    return folder
+
+
+def test_settings_give_keys_and_order_of_arrival_and_name_the_data(plain, tmp_path):
+    settings = ["KEYS=orders:id,lines:order_id+line", "ARRIVES=lines:placed,orders:placed"]
+    data = tmp_path / "data"
+    for words in ([], settings[:1], settings, settings[::-1]):
+        with tasks_in_process():
+            assert main(["data", f"BENCHMARK={plain}", *words, f"DATA={data}"]) == 0
+    assert len([*data.iterdir()]) == 3
+    home = benchmark(named(str(plain), {"keys": "orders:id,lines:order_id+line", "arrives": "orders:placed"}))
+    assert [each.key for each in home.relations.values()] == [("order_id", "line"), ("id",)]
+    assert main(["verify", *settings, f"BENCHMARK={plain}", f"DATA={data}", "LOGICAL=1", "TIMES=5"]) == 0
+
+
+SETTINGS = {
+    "KEYS=orders": "not a value of KEYS: 'orders'; write RELATION:COLUMN+COLUMN",
+    "KEYS=orders:id+": "not a value of KEYS: 'orders:id+'; ",
+    "ARRIVES=orders:placed+id": "not a value of ARRIVES: 'orders:placed+id'; write RELATION:COLUMN,",
+    "KEYS=order:id": "unknown relation in KEYS: order; did you mean orders",
+    "KEYS=orders:idd": "unknown column in relations.orders.key of KEYS=orders:idd: idd; did you mean id",
+    "KEYS=orders:id,orders:id": "a relation that KEYS names twice: orders",
+    "KEYS=lines:order_id": "a key of lines is live twice: row 1 of its files",
+    "ARRIVES=lines:placed,orders:id": "columns of arrival with different types: lines.placed date, orders.id int",
+    "BENCHMARK=ssb KEYS=orders:id": "a setting of a folder that has a benchmark.toml: ",
+    "KEYS=": "an empty setting: KEYS=",
+}
+
+
+@pytest.mark.parametrize("words", SETTINGS)
+def test_a_mistake_in_keys_or_arrival_is_one_line(plain, tmp_path, capsys, words):
+    with tasks_in_process():
+        assert main(["data", f"BENCHMARK={plain}", *words.split(), f"DATA={tmp_path / 'data'}"]) == 2
+    assert SETTINGS[words] in capsys.readouterr().err
+
+
+def test_names_of_columns_may_have_blanks_and_be_words_of_sql(tmp_path, capsys):
+    with duckdb.connect() as connection:
+        connection.execute(f"""COPY (SELECT i AS "unit price", i % 3 AS "Größe", i AS "select" FROM range(9) t(i))
+            TO '{tmp_path}/a.parquet'""")
+    text = 'SELECT "Größe", sum("unit price") AS s, max("select") AS m FROM a GROUP BY "Größe"'
+    (tmp_path / "q.sql").write_text(text)
+    with tasks_in_process():
+        assert main(["verify", f"BENCHMARK={tmp_path}", f"DATA={tmp_path / 'data'}", "LOGICAL=1", "TIMES=5"]) == 0
+    assert "1 checked, 0 wrong" in capsys.readouterr().out
+
+
 def test_tpch_is_described_in_a_folder_of_its_own():
     assert benchmark() is benchmark("tpch")
     assert benchmark().relations == RELATIONS
@@ -177,7 +288,22 @@ WRONG = {
     "[relations.a]\nreferences = { k = 'b' }": "unknown relation in relations.a.k of {path}: b",
     "[relations.a]\nreferences = { k = 'a' }": "relations.a.k refers to no single key: {path}: a",
     "[relations.a]\nkey = 't'\nreferences = { k = 'a' }": "relations.a.k refers to a key of no whole numbers: ",
-    "[relations.a]\nkey = 'k'\nmember_of = 'a'": "relations.a.member_of without a reference: {path}: a",
+    "[relations.a]\nkey = 'k'\nmember_of = 'a'": "relations.a.member_of leads in a circle: {path}: a, a",
+    "[relations.a]\nkey = [1]": "relations.a.key is not a text: {path}: 1",
+    "[relations.a]\nkey = ['k', 'k']": "relations.a.key names a column twice: {path}: k, k",
+    "[relations.a]\nfiles = ['/tmp/*.parquet']": "relations.a.files are no paths in the folder: {path}: /tmp/*.parquet",
+    "[relations.a]\nfiles = ['']": "relations.a.files are no paths in the folder: {path}: ",
+    "[relations.a]\nchange = 't'\nweight = 'k'": "relations.a has a change and a weight: {path}: t, k",
+    "[relations.a]\nchange = 'k'": "relations.a.change is no column of a text: {path}: k is INTEGER",
+    "[relations.a]\nweight = 't'": "relations.a.weight is no column of a whole number: {path}: t is VARCHAR",
+    "[relations.order]\nfiles = ['a.parquet']": "a word of SQL as the name of a relation: {path}: order",
+    "[relations.a]\nroles = ['events']\n[relations.b]\nfiles = ['a.parquet']\nroles = ['events']": (
+        "several relations have the role events: {path}: a, b"
+    ),
+    "[relations.a]\nkey = 'k'\n[relations.b]\nfiles = ['a.parquet']\nmember_of = 'a'": (
+        "relations.b.member_of without a reference: {path}: a"
+    ),
+    "generator = 'tpch'\n[relations.a]": "a generator and relations: {path}",
 }
 
 
@@ -201,6 +327,47 @@ def test_a_folder_without_queries_or_rows_is_an_error(tmp_path):
         _ = benchmark(str(tmp_path)).queries
     with pytest.raises(DeltamarkError, match="unknown benchmark: tpcd; did you mean tpch"):
         benchmark("tpcd")
+    for path in (tmp_path / "none", tmp_path / "a.parquet"):
+        with pytest.raises(
+            DeltamarkError, match=f"no folder of a benchmark: {path}; name a folder, or nexmark, ssb, tpch"
+        ):
+            benchmark(str(path))
+
+
+TEXTS = {
+    "a.sql": {
+        "": "no SQL in a file: {path}",
+        "-- later": "not one statement in a file: {path}: 0",
+        "SELECT 1 AS x FROM a; SELECT 2 AS x FROM a": "not one statement in a file: {path}: 2",
+        "DELETE FROM a": "no SELECT in a file: {path}: DELETE",
+        "SELECT 1 AS x\nFROM FROM a": 'not a query: syntax error at or near "FROM" in {path}, line 2',
+    },
+    "a.py": {
+        "x = 1": "not one query in a file: {path}: 0",
+        "def (": "the file of a query cannot be run: {path}: SyntaxError: ",
+        "import nothing_there": "the file of a query cannot be run: {path}: ModuleNotFoundError: ",
+    },
+}
+
+
+@pytest.mark.parametrize(("name", "text"), [(name, text) for name in TEXTS for text in TEXTS[name]])
+def test_a_mistake_in_the_file_of_a_query_names_the_file(tmp_path, name, text):
+    with duckdb.connect() as connection:
+        connection.execute(f"COPY (SELECT 1 AS k) TO '{tmp_path}/a.parquet'")
+    path = tmp_path / name
+    path.write_text(text)
+    with pytest.raises(DeltamarkError) as error:
+        _ = benchmark(str(tmp_path)).queries
+    assert str(error.value).startswith(TEXTS[name][text].format(path=path))
+
+
+def test_two_files_of_one_query_are_an_error(tmp_path):
+    with duckdb.connect() as connection:
+        connection.execute(f"COPY (SELECT 1 AS k) TO '{tmp_path}/a.parquet'")
+    for name in ("q.sql", "q.py"):
+        (tmp_path / name).write_text("")
+    with pytest.raises(DeltamarkError, match=r"two files of one query: .*q\.py and q\.sql"):
+        _ = benchmark(str(tmp_path)).queries
 
 
 def test_a_source_without_scales_has_one(shop):

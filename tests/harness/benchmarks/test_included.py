@@ -14,6 +14,7 @@ from deltamark.datagen.workloads.registry import small_workloads, workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.benchmark import benchmark
 from deltamark.harness.check import verify
+from deltamark.harness.check.golden import golden_cells, read_golden
 from deltamark.harness.check.oracle import sql_values
 from deltamark.harness.cli.main import main
 from deltamark.harness.measure.cell import Cell
@@ -107,3 +108,10 @@ def test_no_data_is_made_of_a_workload_that_does_not_apply(tmp_path, capsys):
     assert main(["data", "BENCHMARK=ssb", "SF=0.001", "WORKLOAD=zipf:1", f"DATA={tmp_path}"]) == 2
     assert "the workload zipf does not apply: it rewrites the keys of TPC-H" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["ssb", "nexmark"])
+def test_each_query_has_golden_digests_of_the_same_streams(name):
+    home = benchmark(name)
+    golden = read_golden(home)
+    assert list(golden) == golden_cells((), home, dict.fromkeys(cell.workload for cell in golden))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import subprocess
 import sys
 from dataclasses import replace
@@ -177,6 +178,13 @@ def test_make_help_has_every_target():
 def test_make_has_every_command():
     database = subprocess.run(["make", "-pn", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     assert all(re.search(rf"^{command}: ", database, re.MULTILINE) for command in NAMES)
+
+
+def test_make_passes_quotes_and_blanks(tmp_path):
+    setting = f'BENCHMARK={tmp_path}/it\'s a "shop"'
+    command = ["make", "--no-print-directory", "-n", "-o", ".venv/ready", "bench", setting]
+    shown = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert shlex.split(shown.splitlines()[-1])[-1] == setting
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,11 @@ import os
 import signal
 from types import SimpleNamespace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from support.harness.engine_repository import BUILD, engine_repository
+from support.harness.local_tasks import tasks_in_process
 from support.harness.programs import example_in_thread
 from support.paths import ROOT
 
@@ -18,7 +21,15 @@ from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.main import main
 from deltamark.harness.cli.measure.compare import _checkpoints
 from deltamark.harness.compare import gate, rule, side
-from deltamark.harness.compare.sides import CellSettings, OwnRepository, SideRequest, sides
+from deltamark.harness.compare.layouts import LAYOUTS
+from deltamark.harness.compare.sides import (
+    CellSettings,
+    OwnRepository,
+    SideRequest,
+    SideSpec,
+    refuse_benchmark,
+    sides,
+)
 from deltamark.harness.measure import sample
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.messages import CellRequest, OracleRequest, SampleRequest, WarmReply
@@ -99,6 +110,30 @@ def test_commits_of_an_engine_are_compared(repository, quick, chunked, head, rat
     assert confirmed[:confirming] == pytest.approx([0.072] * confirming)
     assert code == found["exit_code"]
     assert (quick / "verdict-tpch.txt").read_text() == f"{found['verdict']}\n"
+
+
+def test_engines_are_compared_over_a_folder(quick, tmp_path, monkeypatch):
+    folder = tmp_path / "shop"
+    folder.mkdir()
+    pq.write_table(pa.table({"sale": range(3000)}), folder / "sales.parquet")
+    (folder / "sum.sql").write_text("SELECT sum(sale) AS total FROM sales")
+    monkeypatch.chdir(tmp_path)
+    words = ["BENCHMARK=shop", "KEYS=sales:sale", f"DATA={tmp_path / 'data'}"]
+    with tasks_in_process():
+        assert main(["data", *words]) == 0
+    code = main(["compare", "BASE=embedded", "HEAD=duckdb", "PHYSICAL=1000", *words])
+    found = json.loads((quick / "verdict-tpch.json").read_text())
+    assert (code, found["broken"], found["not_compared"]) == (found["exit_code"], {}, {})
+    assert list(found["screening"]) == ["sum 1x1000"]
+    assert "BENCHMARK='shop?keys=sales:sale'" in found["command"]
+
+
+def test_a_commit_that_knows_no_folder_is_refused_in_one_line(tmp_path):
+    old = SideSpec("base", "base (v1)", tmp_path, LAYOUTS["tpch"][0])
+    new = SideSpec("head", "head (main)", ROOT, LAYOUTS["tpch"][0])
+    refuse_benchmark([new], "shop")
+    with pytest.raises(DeltamarkError, match=r"base \(v1\) knows TPC-H alone: shop; name a later commit"):
+        refuse_benchmark([old, new], "shop")
 
 
 def test_a_build_that_fails_is_named(repository):

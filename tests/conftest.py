@@ -48,17 +48,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED_JVM)
     measure_patience()
     config.stash[STDERR] = os.dup(2)
-    if sys.dont_write_bytecode:
-        _keep_bytecode(config.cache.mkdir("bytecode"))
-
-
-def _keep_bytecode(directory: Path) -> None:
-    """Keep the bytecode of sources in a directory, where PYTHONDONTWRITEBYTECODE forbids it beside them.
-
-    Otherwise each of the processes that tests start compiles all sources that it imports.
-    """
-    sys.dont_write_bytecode, sys.pycache_prefix = False, str(directory)
-    os.environ["PYTHONPYCACHEPREFIX"] = str(directory)
+    sys.dont_write_bytecode = False  # otherwise each of the processes that tests start compiles what it imports
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 

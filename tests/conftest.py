@@ -39,7 +39,7 @@ HANG_S = 600
 STDERR = pytest.StashKey[int]()
 """The key of the standard error of this process, to which a test cannot write."""
 
-settings.register_profile("deltamark", deadline=None, max_examples=40)
+settings.register_profile("deltamark", deadline=None, max_examples=20)
 settings.load_profile("deltamark")
 
 

@@ -14,6 +14,7 @@ from collections.abc import Generator, Iterable, Iterator, Sequence
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import settings
@@ -38,8 +39,12 @@ HANG_S = 600
 STDERR = pytest.StashKey[int]()
 """The key of the standard error of this process, to which a test cannot write."""
 
-settings.register_profile("deltamark", deadline=None, max_examples=40)
+settings.register_profile("deltamark", deadline=None, max_examples=20)
 settings.load_profile("deltamark")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--every-case", action="store_true", help="run every case of the tests that draw their cases")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -48,17 +53,7 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("SPARK_SUBMIT_OPTS", SHORT_LIVED_JVM)
     measure_patience()
     config.stash[STDERR] = os.dup(2)
-    if sys.dont_write_bytecode:
-        _keep_bytecode(config.cache.mkdir("bytecode"))
-
-
-def _keep_bytecode(directory: Path) -> None:
-    """Keep the bytecode of sources in a directory, where PYTHONDONTWRITEBYTECODE forbids it beside them.
-
-    Otherwise each of the processes that tests start compiles all sources that it imports.
-    """
-    sys.dont_write_bytecode, sys.pycache_prefix = False, str(directory)
-    os.environ["PYTHONPYCACHEPREFIX"] = str(directory)
+    sys.dont_write_bytecode = False  # otherwise each of the processes that tests start compiles what it imports
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
@@ -90,6 +85,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     left to another process. The tests of a folder stay together, because they share sessions of Spark or results, and
     those of a shared run on Spark are the first of their folder.
     """
+    if not config.getoption("every_case"):
+        items[:] = _drawn(items, config.getoption("randomly_seed", None))
     count = getattr(config, "workerinput", {}).get("workercount", 1)
     waiting, others = _waiting_folders(items)
     dealt: list[list[pytest.Item]] = [[] for _ in range(count)]
@@ -101,6 +98,23 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         share = max(left // (count - number) - len(first), 0)
         items += [*first, *others[:share]]
         del others[:share]
+
+
+def _drawn(items: Sequence[pytest.Item], seed: int | None) -> list[pytest.Item]:
+    """Return the tests without the cases that this run does not draw. All processes of a run draw the same cases."""
+    cases: dict[str, list[str]] = defaultdict(list)
+    for item in items:
+        cases[_function(item)].append(item.nodeid)
+    left_out: set[str] = set()
+    for item in items:
+        mark, own = item.get_closest_marker("draws"), cases.pop(_function(item), [])
+        if mark and len(own) > mark.args[0]:
+            left_out.update(Random(f"{seed} {_function(item)}").sample(sorted(own), len(own) - mark.args[0]))
+    return [item for item in items if item.nodeid not in left_out]
+
+
+def _function(item: pytest.Item) -> str:
+    return item.nodeid.partition("[")[0]
 
 
 def _waiting_folders(items: Sequence[pytest.Item]) -> tuple[Iterable[list[pytest.Item]], list[pytest.Item]]:

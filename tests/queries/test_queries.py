@@ -39,6 +39,7 @@ def checked(dataset, cell, count):
     return verify.check_answers(cell, dataset, times)
 
 
+@pytest.mark.draws(25)
 @pytest.mark.parametrize("work", WORKLOADS)
 @pytest.mark.parametrize("name", benchmark().queries)
 def test_an_answer_equals_duckdbs_at_any_time(chunked, name, work):
@@ -47,18 +48,21 @@ def test_an_answer_equals_duckdbs_at_any_time(chunked, name, work):
     assert checked(chunked, cell, 10) == ""
 
 
+@pytest.mark.draws(8)
 @pytest.mark.parametrize("name", benchmark().queries)
 def test_an_answer_equals_duckdbs_on_more_data(sf001, name):
     assert checked(sf001, Cell(name, "0.01", "insert", 10), 6) == ""
     assert checked(sf001, Cell(name, "0.01", "window:5000"), 4) == ""
 
 
+@pytest.mark.draws(16)
 @pytest.mark.parametrize(("name", "variant"), VARIANTS)
 def test_an_answer_equals_duckdbs_for_other_parameters(sf001, name, variant):
     cell = Cell(name, "0.01", "insert", 1000, variant=variant, seed=randrange(1000))
     assert checked(sf001, cell, 3) == "", cell
 
 
+@pytest.mark.draws(8)
 @pytest.mark.parametrize("name", benchmark().queries)
 def test_neither_batches_nor_variants_change_the_stream(chunked, name):
     """Batches of one row take most of the time, so one variant has them, another one in each run."""
@@ -70,6 +74,7 @@ def test_neither_batches_nor_variants_change_the_stream(chunked, name):
             assert verify.check_digest(reference, work.but(variant=variant, physical=physical), chunked) == ""
 
 
+@pytest.mark.draws(20)
 @pytest.mark.parametrize("work", ["insert", "window:50"])
 @pytest.mark.parametrize("name", benchmark().queries)
 def test_larger_logical_batches_have_the_same_changes_in_larger_steps(chunked, name, work):

@@ -248,6 +248,7 @@ def extended(
     return found
 
 
+@pytest.mark.draws(6)
 @pytest.mark.parametrize("count", [1, 2, 3])
 @pytest.mark.parametrize("way", ["fewest", "first", "bound"])
 @pytest.mark.parametrize("plain", [False, True])

@@ -67,6 +67,7 @@ def multiplied_out(static: StaticMotif, batch: int) -> Counter:
     return found
 
 
+@pytest.mark.draws(19)
 @each_motif
 @pytest.mark.parametrize("batch", [1, 2, 7, 1000])
 @few
@@ -79,6 +80,7 @@ def test_bigjoin_computes_the_join_of_whole_collections_for_every_batch(name, ba
     assert counted_by_static(name, streams, batch) == answer(motif(name, "binary").node, streams, 0)
 
 
+@pytest.mark.draws(5)
 @each_motif
 @settings(max_examples=3)
 @given(data=st.data(), workers=st.sampled_from([2, 3]))

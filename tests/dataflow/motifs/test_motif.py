@@ -38,6 +38,7 @@ def drawn(data, name: str, variant="least") -> Case:
     return Case(found, data.draw(streams_of(found)))
 
 
+@pytest.mark.draws(14)
 @each_motif
 @pytest.mark.parametrize("variant", ["least", "fixed"])
 @settings(max_examples=5)
@@ -46,6 +47,7 @@ def test_a_delta_query_is_the_join_of_whole_collections_and_keeps_no_deleted_row
     check_life(drawn(data, name, variant), data, motif(name, "binary"))
 
 
+@pytest.mark.draws(7)
 @each_motif
 @settings(max_examples=3)
 @given(data=st.data(), workers=st.sampled_from([2, 3]))
@@ -57,6 +59,7 @@ def test_any_number_of_workers_makes_the_changes_of_one(name, data, workers):
     assert found == at_once(case.collection, case.streams)
 
 
+@pytest.mark.draws(7)
 @each_motif
 @settings(max_examples=3)
 @given(data=st.data(), shards=st.sampled_from([1, 3]))
@@ -68,6 +71,7 @@ def test_a_motif_that_is_cut_into_stages_makes_the_changes_of_the_whole(name, da
     assert found == at_once(case.collection, case.streams)
 
 
+@pytest.mark.draws(7)
 @each_motif
 @settings(max_examples=2)
 @given(data=st.data())
@@ -149,6 +153,7 @@ def test_a_late_motif_has_its_changes_from_the_beginning(data):
     assert {row: diff for (_, row), diff in found.items()} == {row: diff for row, diff in expected.items() if diff}
 
 
+@pytest.mark.draws(14)
 @each_motif
 @pytest.mark.parametrize("variant", ["least", "fixed"])
 @few

@@ -90,6 +90,7 @@ def test_a_wrong_deletion_is_an_error_that_writes_the_values_of_the_row(name, ca
     assert "at time 1009; retract only what was inserted before" in problem
 
 
+@pytest.mark.draws(12)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 @pytest.mark.parametrize("name", ["count", "join"])
 def test_each_worker_writes_the_values_of_its_rows(name, case):

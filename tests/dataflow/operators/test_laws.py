@@ -35,6 +35,7 @@ def drawn(data: st.DataObject, name: str) -> Case:
     return Case(OPERATORS[name], data.draw(streams_of(OPERATORS[name])))
 
 
+@pytest.mark.draws(26)
 @each_operator
 @settings(max_examples=8)
 @given(st.data())
@@ -42,6 +43,7 @@ def test_changes_are_the_recomputed_ones_and_deleted_rows_leave_no_state(name, d
     check_life(drawn(data, name), data)
 
 
+@pytest.mark.draws(20)
 @each_operator
 @settings(max_examples=5)
 @given(st.data())
@@ -57,6 +59,7 @@ def test_plans_equal_their_recomputation_and_keep_no_deleted_row(case, data):
     check_life(case, data)
 
 
+@pytest.mark.draws(26)
 @each_operator
 def test_a_feed_may_hold_hundreds_of_times(name):
     collection = OPERATORS[name]
@@ -64,6 +67,7 @@ def test_a_feed_may_hold_hundreds_of_times(name):
     assert at_once(collection, streams) == changes(collection.node, streams)
 
 
+@pytest.mark.draws(8)
 @pytest.mark.parametrize("feeds", [[[0, 1, 2, 5]], [[0], [1], [2], [5]]], ids=["at-once", "one-by-one"])
 @pytest.mark.parametrize("collection", HUGE_KEY.values(), ids=HUGE_KEY.keys())
 def test_all_rows_may_have_one_key(collection, feeds):

@@ -33,6 +33,7 @@ from deltamark.dataflow.types import integer
 few = settings(max_examples=5)
 
 
+@pytest.mark.draws(7)
 @each_loop
 @settings(max_examples=8)
 @given(data=st.data())
@@ -57,6 +58,7 @@ def test_a_slice_that_only_later_iterations_join_is_joined_once():
         assert at_once(plan, streams) == changes(plan.node, streams)
 
 
+@pytest.mark.draws(7)
 @each_loop
 @few
 @given(data=st.data())
@@ -68,6 +70,7 @@ def test_a_loop_attached_late_has_its_changes_from_the_beginning(name, data):
     check_late(case, residents, data.draw(cuts_of(case.streams)), stay=data.draw(st.booleans()))
 
 
+@pytest.mark.draws(7)
 @each_loop
 def test_a_feed_may_hold_hundreds_of_epochs(name):
     collection = LOOPS[name]
@@ -171,6 +174,7 @@ def summed(monkeypatch):
     monkeypatch.setattr("deltamark.dataflow.operators.loop.MIN_CYCLE_ITERATIONS", 1)
 
 
+@pytest.mark.draws(7)
 @each_loop
 @settings(max_examples=6, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.data())
@@ -195,6 +199,7 @@ def countdown(which: str, least: int) -> Collection:
 tracks = source("tracks", {"key": integer(0, 2), "at": integer(0, 400)}, ROWS)
 
 
+@pytest.mark.draws(3)
 @pytest.mark.parametrize("which", ["smallest", "distinct"])
 @pytest.mark.parametrize("seed", range(4))
 def test_a_key_may_change_in_hundreds_of_iterations(which, seed):

@@ -93,6 +93,7 @@ def plan(name: str, kind: str, width: int) -> Collection:
 each_operator = pytest.mark.parametrize("name", OPERATORS)
 
 
+@pytest.mark.draws(9)
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("kind", TYPES)
 def test_the_order_of_rows_has_any_number_of_columns(kind, width):
@@ -101,6 +102,7 @@ def test_the_order_of_rows_has_any_number_of_columns(kind, width):
     assert at_once(collection, streams) == changes(collection.node, streams)
 
 
+@pytest.mark.draws(17)
 @each_operator
 @pytest.mark.parametrize(("kind", "width"), [("texts", 33), ("numbers", 65), ("mixed", 130)])
 def test_rows_have_any_number_of_columns(name, kind, width):
@@ -109,6 +111,7 @@ def test_rows_have_any_number_of_columns(name, kind, width):
     assert at_once(collection, streams) == changes(collection.node, streams)
 
 
+@pytest.mark.draws(6)
 @each_operator
 def test_rows_that_workers_exchange_have_more_columns_than_a_word_has_bits(name):
     collection = plan(name, "mixed", 65)
@@ -117,6 +120,7 @@ def test_rows_that_workers_exchange_have_more_columns_than_a_word_has_bits(name)
         assert feed(engine, collection, streams) == changes(collection.node, streams)
 
 
+@pytest.mark.draws(6)
 @each_operator
 def test_rows_that_shards_exchange_have_more_columns_than_a_word_has_bits(name):
     collection = plan(name, "mixed", 65)

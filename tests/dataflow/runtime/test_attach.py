@@ -30,6 +30,7 @@ few = settings(max_examples=4)
 many = settings(max_examples=30)
 
 
+@pytest.mark.draws(26)
 @each_operator
 @few
 @given(data=st.data())

@@ -33,6 +33,7 @@ BOTH = {"items": [((0, 1, 0), 0, 1), ((0, 2, 0), 2, 1)], "others": [((0, 2, 8034
 JOINED = items.join(others, on="key")
 
 
+@pytest.mark.draws(26)
 @each_operator
 @few
 @given(data=st.data())
@@ -46,6 +47,7 @@ def test_a_plan_since_a_time_has_its_changes_from_the_beginning(case, data):
     check_since(case, data)
 
 
+@pytest.mark.draws(26)
 @each_operator
 @few
 @given(data=st.data())
@@ -59,6 +61,7 @@ def test_a_plan_attached_incrementally_has_the_same_changes(case, data):
     check_incremental(case, data)
 
 
+@pytest.mark.draws(7)
 @each_loop
 @few
 @given(data=st.data())

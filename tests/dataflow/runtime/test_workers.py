@@ -42,6 +42,7 @@ def sharded(collection, streams, feeds, workers):
         return added(feed(engine, collection, between(streams, set(times))) for times in feeds)
 
 
+@pytest.mark.draws(26)
 @pytest.mark.parametrize("name", OPERATORS)
 def test_a_feed_may_have_many_rounds(name):
     collection = OPERATORS[name]
@@ -80,6 +81,7 @@ def test_the_changes_do_not_depend_on_the_nodes_that_every_worker_computes(case,
     assert found == changes(case.collection.node, case.streams)
 
 
+@pytest.mark.draws(26)
 @pytest.mark.parametrize("name", OPERATORS)
 def test_operators_do_not_depend_on_the_nodes_that_every_worker_computes(name, monkeypatch):
     collection = OPERATORS[name]
@@ -89,6 +91,7 @@ def test_operators_do_not_depend_on_the_nodes_that_every_worker_computes(name, m
     assert sharded(collection, streams, [times[:9], times[9:]], 2) == changes(collection.node, streams)
 
 
+@pytest.mark.draws(8)
 @pytest.mark.parametrize("workers", [2, 5])
 @pytest.mark.parametrize("name", HUGE_KEY)
 def test_all_rows_may_have_one_key(name, workers):
@@ -97,6 +100,7 @@ def test_all_rows_may_have_one_key(name, workers):
     assert sharded(collection, streams, [[0, 1, 2, 5]], workers) == changes(collection.node, streams)
 
 
+@pytest.mark.draws(12)
 @pytest.mark.parametrize("workers", [1, 3])
 @pytest.mark.parametrize("name", SPREAD)
 def test_keys_of_a_wide_range_are_dealt_in_blocks(name, workers):
@@ -111,6 +115,7 @@ FAR = [
 ]  # fmt: skip
 
 
+@pytest.mark.draws(14)
 @pytest.mark.parametrize("ends", FAR, ids=str)
 @pytest.mark.parametrize("how", ["join", "semijoin", "antijoin", "left_join", "below", "concat", "concat-null"])
 def test_key_ranges_may_lie_far_apart(how, ends):
@@ -132,6 +137,7 @@ def test_key_ranges_may_lie_far_apart(how, ends):
     assert sharded(plan, streams, [[0], [1]], 2) == changes(plan.node, streams)
 
 
+@pytest.mark.draws(12)
 @pytest.mark.parametrize("known", FAR, ids=str)
 @pytest.mark.parametrize("ends", FAR, ids=str)
 def test_rows_outside_the_range_of_the_other_side_have_an_owner(ends, known):

@@ -54,6 +54,7 @@ def answer(capsys, edges, *words):
     return capsys.readouterr().out
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize("name", ["triangle", "4-clique"])
 def test_motifs_of_a_static_graph(name, edges, capsys):
     assert "verified with DuckDB" in answer(capsys, edges, name, "--static", "--batch", "300", "--check", "1")
@@ -76,6 +77,7 @@ def test_rows_equal_those_of_one_worker(edges, capsys):
 PATTERNS = ("triangle", "4-clique", "diamond", "once(a,b), once(b,c), e(a,c), a<b", "e(a,b), e(c,d)", "e(a,a), e(a,b)")
 
 
+@pytest.mark.draws(4)
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("variant", ["least", "fixed"])
 def test_seeding_the_first_atom_in_batches_finds_all_motifs(pattern, variant, edges):

@@ -51,6 +51,7 @@ def run_in_stages(collection, streams, feeds, shards, replicated=()):
         return added(feed(engine, collection, between(streams, set(times))) for times in feeds)
 
 
+@pytest.mark.draws(50)
 @pytest.mark.parametrize("shards", [1, 3])
 @pytest.mark.parametrize("name", OPERATORS)
 def test_a_feed_may_have_many_times(name, shards):
@@ -111,6 +112,7 @@ REPLICATED = sorted({
 """Plans over keys of a wide range, each with inputs that every shard has a copy of."""
 
 
+@pytest.mark.draws(35)
 @pytest.mark.parametrize(("name", "replicated"), REPLICATED, ids=["-".join([name, *each]) for name, each in REPLICATED])
 def test_keys_may_have_a_wide_range(name, replicated):
     collection = WIDE[name]
@@ -139,6 +141,7 @@ def test_sums_in_a_log_may_need_more_than_64_bits():
     assert run_in_stages(collection, streams, feeds, 2) == changes(collection.node, streams)
 
 
+@pytest.mark.draws(8)
 @pytest.mark.usefixtures("texts_planned_once")
 @pytest.mark.parametrize("name", benchmark().queries)
 def test_every_query_in_stages_has_the_change_stream_of_one_worker(name, chunked):

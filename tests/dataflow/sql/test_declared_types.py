@@ -107,6 +107,7 @@ class Table:
 each_type = pytest.mark.parametrize("name", TYPES)
 
 
+@pytest.mark.draws(5)
 @each_type
 def test_expressions_have_the_values_of_duckdb(name):
     table = Table(name)
@@ -116,12 +117,14 @@ def test_expressions_have_the_values_of_duckdb(name):
     )
 
 
+@pytest.mark.draws(5)
 @each_type
 def test_queries_have_the_answers_of_duckdb(name):
     table = Table(name)
     table.check(*(text for text in QUERIES if table.wanted(text)))
 
 
+@pytest.mark.draws(5)
 @each_type
 def test_a_query_that_duckdb_refuses_is_refused(name):
     table = Table(name)

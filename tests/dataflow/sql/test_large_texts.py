@@ -76,11 +76,13 @@ FLAT = {
 """Texts with lists of some length."""
 
 
+@pytest.mark.draws(4)
 @pytest.mark.parametrize("text", FLAT)
 def test_a_long_list_is_planned(text):
     sql(FLAT[text](MANY // 4 if text in NESTED else MANY), RELATIONS)
 
 
+@pytest.mark.draws(8)
 @pytest.mark.parametrize("count", [40, 100])
 @pytest.mark.parametrize("text", FLAT)
 def test_the_answer_of_a_long_list_is_duckdbs(text, count):

@@ -34,6 +34,7 @@ def stored(tmp_path_factory):
         }
 
 
+@pytest.mark.draws(9)
 @pytest.mark.parametrize(("name", "query"), QUERIES)
 def test_an_answer_equals_duckdbs_at_any_time(stored, name, query):
     chance = Random()

@@ -46,6 +46,7 @@ def rows(batches, first, last):
     return sorted(found, key=repr)
 
 
+@pytest.mark.draws(6)
 @pytest.mark.parametrize("name", MOVING)
 def test_every_cycle_has_the_same_changes_in_later_times(chunked, name):
     cell = Cell(name, "0.001", physical=700)
@@ -71,6 +72,7 @@ def live_answer(cell, dataset, rounds):
         return connection.execute(cell.sql).fetchall()
 
 
+@pytest.mark.draws(6)
 @pytest.mark.parametrize("name", MOVING)
 def test_the_answer_where_two_cycles_meet_is_that_of_the_live_rows(chunked, name):
     cell, orders = Cell(name, "0.001", physical=700), chunked.rows("orders")
@@ -90,6 +92,7 @@ def updates(out):
     return [int(number.replace(",", "")) for number in re.findall(r"^ *([\d,]+) +[\d,]+ +[\d,.]+ ", out, re.MULTILINE)]
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize("words", [[], ["PHYSICAL=7", "WORKERS=2"]])
 def test_soak_goes_over_the_orders_until_it_has_the_updates(data, chunked, capsys, words):
     assert soak(data, "UPDATES=40K", *words) == 0

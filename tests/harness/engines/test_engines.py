@@ -45,6 +45,7 @@ def job(dataset, cell, runs=2, sample=0, compared=None):
     return CellJob(cell, sample, runs, answers(dataset, cell, sample) if compared is None else compared)
 
 
+@pytest.mark.draws(8)
 @pytest.mark.parametrize("name", benchmark().queries)
 def test_recomputed_answers_are_right(chunked, name):
     cell = Cell(name, "0.001", "window:100", 1000, 1, engine="duckdb")
@@ -52,6 +53,7 @@ def test_recomputed_answers_are_right(chunked, name):
     assert found.status == "ok", found
 
 
+@pytest.mark.draws(15)
 @pytest.mark.parametrize("physical", [1, 70])
 @pytest.mark.parametrize("name", benchmark().queries)
 def test_several_batches_at_once_count_the_changes_of_each(chunked, name, physical):

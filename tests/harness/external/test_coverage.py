@@ -51,6 +51,7 @@ def test_an_engine_that_recomputes_is_right_at_the_ends_of_batches(chunked):
     assert (found.grade, found.recomputed) == ("batches", True)
 
 
+@pytest.mark.draws(6)
 @pytest.mark.parametrize(("engine", "moments"), [("embedded", "times"), ("duckdb", "batches"), (EXAMPLE, "batches")])
 @pytest.mark.parametrize(("work", "name"), STREAMS)
 def test_every_engine_is_right_whichever_rows_come_and_go(chunked, monkeypatch, engine, moments, work, name):

@@ -35,6 +35,7 @@ def test_records_of_spark_are_drawn_with_each_number_of_shards(chart):
     assert ("spark-sql, recomputing, 2 shards" in shown) == (chart != "state")
 
 
+@pytest.mark.draws(4)
 @pytest.mark.parametrize("chart", CHARTS)
 @pytest.mark.parametrize("records", [RECORDS, RECORDS[:1], ON_SPARK, [*RECORDS, *ON_SPARK]])
 def test_legends_list_exactly_the_drawn_series(chart, records):

@@ -127,6 +127,7 @@ def test_a_motif_has_a_name_or_is_parsed():
     assert len(MOTIFS["6-clique"].atoms) == 15
 
 
+@pytest.mark.draws(5)
 @pytest.mark.parametrize("name", MOTIFS)
 @pytest.mark.parametrize("workload", ["half", "insert"])
 def test_the_command_has_the_counts_of_duckdb_after_every_batch(graphs, name, workload, tmp_path, capsys):
@@ -253,6 +254,7 @@ WRONG = {
 }  # fmt: skip
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize("name", LOOPS)
 def test_the_suite_finds_a_wrong_count(graphs, tmp_path, capsys, monkeypatch, name):
     monkeypatch.setitem(LOOPS, name, lambda *_: 5)

@@ -61,6 +61,7 @@ def check_shape(run, shards: int, batch: int) -> None:
     assert load.messages.sum() % 2 == 0
 
 
+@pytest.mark.draws(13)
 @pytest.mark.parametrize("name", MOTIFS)
 @each_algorithm
 @settings(max_examples=6)

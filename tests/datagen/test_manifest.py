@@ -56,7 +56,6 @@ def write(path: Path, raw: Any, *, sealed: bool) -> None:
     path.write_text(json.dumps(raw))
 
 
-@pytest.mark.draws(1)
 @pytest.mark.parametrize("sealed", [False, True])
 def test_a_changed_manifest_is_an_error_or_leads_to_the_same_rows(directory, sealed):
     """With a corrected digest, the change shows in the structure, in the values of the files, or in fewer rows."""

@@ -123,7 +123,6 @@ def test_a_cursor_emits_the_pairs_as_of_a_time(limit, updates, seed, time, form)
     assert consolidated(pairs) == expected
 
 
-@pytest.mark.draws(2)
 @pytest.mark.parametrize("form", KEY_FORMS)
 @pytest.mark.parametrize("diff", [1, 2])
 def test_rows_under_a_key_of_many_leave_in_any_order(form, diff):
@@ -144,7 +143,6 @@ def test_rows_under_a_key_of_many_leave_in_any_order(form, diff):
     assert op.sides[LEFT].weights() == rows_of(updates, LEFT)
 
 
-@pytest.mark.draws(1)
 @pytest.mark.parametrize("form", KEY_FORMS)
 def test_rows_are_found_whether_or_not_the_list_of_their_key_is_in_order(form):
     rng, keys = np.random.default_rng(4), 200
@@ -167,7 +165,6 @@ def test_rows_are_found_whether_or_not_the_list_of_their_key_is_in_order(form):
     assert side.weights(time) == dict.fromkeys([tuple(map(int, row)) for row in rows], 1)
 
 
-@pytest.mark.draws(2)
 @pytest.mark.parametrize("oldest_first", [True, False], ids=["oldest first", "any order"])
 @pytest.mark.parametrize("form", KEY_FORMS)
 def test_slots_of_rows_that_have_left_are_used_again(form, oldest_first):

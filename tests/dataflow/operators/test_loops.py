@@ -199,7 +199,6 @@ def countdown(which: str, least: int) -> Collection:
 tracks = source("tracks", {"key": integer(0, 2), "at": integer(0, 400)}, ROWS)
 
 
-@pytest.mark.draws(3)
 @pytest.mark.parametrize("which", ["smallest", "distinct"])
 @pytest.mark.parametrize("seed", range(4))
 def test_a_key_may_change_in_hundreds_of_iterations(which, seed):

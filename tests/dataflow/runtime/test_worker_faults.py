@@ -237,7 +237,6 @@ def program():
     process.communicate()
 
 
-@pytest.mark.draws(1)
 @pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_no_worker_outlives_the_first(program, stop):
     pids = [int(pid) for pid in program.stdout.readline().split()]

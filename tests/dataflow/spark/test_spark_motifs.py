@@ -54,7 +54,6 @@ def answer(capsys, edges, *words):
     return capsys.readouterr().out
 
 
-@pytest.mark.draws(1)
 @pytest.mark.parametrize("name", ["triangle", "4-clique"])
 def test_motifs_of_a_static_graph(name, edges, capsys):
     assert "verified with DuckDB" in answer(capsys, edges, name, "--static", "--batch", "300", "--check", "1")

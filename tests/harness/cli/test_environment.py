@@ -63,7 +63,6 @@ def test_a_file_that_may_not_grow_is_an_error(tmp_path):
     assert f"error: cannot read or write: {tmp_path}/x.html: File too large; make room" in errors
 
 
-@pytest.mark.draws(2)
 @pytest.mark.parametrize(("words", "unbuffered"), [
     (["--help"], ""), (["sql", "--help"], "1"), (["sql", "q01"], ""), (["sql", "q01"], "1"), (["sql", "q99"], ""),
 ])  # fmt: skip
@@ -75,7 +74,6 @@ def test_output_that_cannot_be_written_is_an_error(words, unbuffered):
         assert harness(*words, stdout=full, stderr=full)[0] == 2
 
 
-@pytest.mark.draws(2)
 @pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
 def test_a_command_runs_with_closed_standard_streams(closed):
     process = subprocess.run(
@@ -84,7 +82,6 @@ def test_a_command_runs_with_closed_standard_streams(closed):
     assert (process.returncode, process.stderr) == (0, b"")
 
 
-@pytest.mark.draws(2)
 @pytest.mark.parametrize("megabytes", [170, 250, 450, 700, 2000])
 def test_little_memory_is_an_error_of_one_line(tmp_path, megabytes):
     """Any of several libraries may fail first.

@@ -92,7 +92,6 @@ def updates(out):
     return [int(number.replace(",", "")) for number in re.findall(r"^ *([\d,]+) +[\d,]+ +[\d,.]+ ", out, re.MULTILINE)]
 
 
-@pytest.mark.draws(1)
 @pytest.mark.parametrize("words", [[], ["PHYSICAL=7", "WORKERS=2"]])
 def test_soak_goes_over_the_orders_until_it_has_the_updates(data, chunked, capsys, words):
     assert soak(data, "UPDATES=40K", *words) == 0

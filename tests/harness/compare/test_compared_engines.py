@@ -95,7 +95,6 @@ def quick(monkeypatch, tmp_path):
     return written
 
 
-@pytest.mark.draws(1)
 @pytest.mark.parametrize(
     ("head", "ratio", "verdict", "confirming"), [("main", 4 / 3, "regression", 6), ("main~1", 1, "unchanged", 0)]
 )

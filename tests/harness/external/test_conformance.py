@@ -12,7 +12,6 @@ from deltamark.harness.conformance import run
 from deltamark.harness.conformance.run import SEVERAL, run_all
 
 
-@pytest.mark.draws(1)
 @pytest.mark.parametrize(("engine", "claim"), [(EXAMPLE, "batches"), (STREAM, "stream")])
 def test_an_engine_that_is_right_may_claim_its_output(capsys, engine, claim):
     assert main(["conformance", engine]) == 0
@@ -47,7 +46,6 @@ def run_only(monkeypatch, *names):
         monkeypatch.setattr(run, cases, [each for each in getattr(run, cases) if each.name in names])
 
 
-@pytest.mark.draws(2)
 @pytest.mark.parametrize("case", FAULTS)
 def test_a_fault_fails_a_case(monkeypatch, capsys, tmp_path, case):
     run_only(monkeypatch, case)

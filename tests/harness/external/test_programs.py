@@ -72,7 +72,6 @@ FAULTS = {
 }
 
 
-@pytest.mark.draws(2)
 @pytest.mark.parametrize("request_", FAULTS)
 def test_a_fault_names_the_request_and_the_reason(chunked, tmp_path, request_):
     body, message = FAULTS[request_]
@@ -213,7 +212,6 @@ def test_changes_that_retract_rows_they_did_not_insert_are_an_error(monkeypatch,
         timing.run(cell, 0, work, lambda: open_engine(cell, chunked, work, check.add), check)
 
 
-@pytest.mark.draws(2)
 @pytest.mark.parametrize(("physical", "sample"), [(1, 30), (7, 0), (200_000, 0)])
 @pytest.mark.parametrize("work", ["window:100", "window:1000"])
 def test_several_batches_in_one_request_are_those_of_one_request_each(monkeypatch, chunked, work, physical, sample):

@@ -46,7 +46,6 @@ def rows(records, name, table_records=()):
     return [[html.unescape(cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)] for row in body]
 
 
-@pytest.mark.draws(3)
 @pytest.mark.parametrize(
     "records", [RECORDS, RECORDS[:1], RECORDS[-1:], ON_SPARK, [*RECORDS, *ON_SPARK], OF_TWO_ENGINES, []]
 )

@@ -254,7 +254,6 @@ WRONG = {
 }  # fmt: skip
 
 
-@pytest.mark.draws(1)
 @pytest.mark.parametrize("name", LOOPS)
 def test_the_suite_finds_a_wrong_count(graphs, tmp_path, capsys, monkeypatch, name):
     monkeypatch.setitem(LOOPS, name, lambda *_: 5)

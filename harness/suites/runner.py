@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from msgspec.structs import replace
 
+from deltamark.harness.measure.timing import timed
 from deltamark.harness.results.record import Record
 from deltamark.harness.suites.plan import BenchmarkCell, Estimate, Plan
 
@@ -64,7 +64,6 @@ class Runner:
             )
 
     def _records(self, cell: BenchmarkCell, following: BenchmarkCell | None) -> list[Record]:
-        started = time.monotonic()
-        records = self.measurer.measure(cell, following)
-        finished_at, elapsed = dt.datetime.now(dt.UTC).isoformat(timespec="microseconds"), time.monotonic() - started
+        elapsed, records = timed(lambda: self.measurer.measure(cell, following))
+        finished_at = dt.datetime.now(dt.UTC).isoformat(timespec="microseconds")
         return [replace(record, elapsed=elapsed, finished_at=finished_at) for record in records]

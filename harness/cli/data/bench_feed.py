@@ -6,8 +6,6 @@ The batches have the columns that q05 reads, for several workloads and batch siz
 from __future__ import annotations
 
 import argparse
-import statistics
-import time
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Feed
@@ -17,6 +15,8 @@ from deltamark.harness.cli.options import add_tpch_data as options
 from deltamark.harness.console.console import say
 from deltamark.harness.console.formatting import brief, count, words
 from deltamark.harness.console.table import Entries, Table, text
+from deltamark.harness.measure.stats import median
+from deltamark.harness.measure.timing import Stopwatch
 
 __all__ = ["options", "run"]
 
@@ -44,14 +44,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _measure(dataset: Dataset, name: str, logical: int, physical: int) -> Entries:
     feed = Feed(workload(dataset, name), COLUMNS, logical=logical)
-    nanoseconds: list[int] = []
-    rows = 0
-    while not feed.done and len(nanoseconds) < MAX_BATCHES:
-        started = time.perf_counter_ns()
-        deltas = feed.take(physical)
-        nanoseconds.append(time.perf_counter_ns() - started)
+    watch, rows = Stopwatch(), 0
+    while not feed.done and len(watch.laps) < MAX_BATCHES:
+        with watch:
+            deltas = feed.take(physical)
         rows += sum(len(delta.time) for delta in deltas)
-    p99 = sorted(nanoseconds)[len(nanoseconds) * 99 // 100]
-    times = (statistics.median(nanoseconds), p99, sum(nanoseconds) / rows)
-    numbers = (logical, physical, len(nanoseconds), rows)
-    return [words(name), *map(count, numbers), *(brief(time / 1e9) for time in times)]
+    p99 = sorted(watch.laps)[len(watch.laps) * 99 // 100]
+    times = (median(watch.laps), p99, watch.seconds / rows)
+    numbers = (logical, physical, len(watch.laps), rows)
+    return [words(name), *map(count, numbers), *map(brief, times)]

@@ -8,6 +8,7 @@ from functools import partial
 
 from deltamark.dataflow.language.motif import Variant
 from deltamark.harness.measure.stats import percentile
+from deltamark.harness.measure.timing import Stopwatch, timed
 from deltamark.harness.results.record import Figures, TableRow
 from deltamark.harness.suites.graphs.counting import (
     BY_BIGJOIN,
@@ -18,8 +19,6 @@ from deltamark.harness.suites.graphs.counting import (
     churn,
     left,
     maintained,
-    repeated,
-    timed,
 )
 from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges
 from deltamark.harness.suites.graphs.motif_runs import bigjoin_of
@@ -34,6 +33,17 @@ ROUND_SIZES = (1000, 10_000, 100_000, 1_000_000)
 VERTICES = (1, 1000)
 """Vertices per batch."""
 
+MAX_REPEAT_S = 10.0
+"""The time after which no further run begins. Not tuned."""
+
+
+def _repeats(runs: int) -> Iterator[None]:
+    """Iterate once per run; slow cells get fewer runs."""
+    watch = Stopwatch()
+    for _ in watch.repeats(runs, MAX_REPEAT_S):
+        with watch:
+            yield
+
 
 def static(edges: Edges, name: str, runs: int) -> Iterator[TableRow]:
     """Count a motif by BiGJoin, on each number of workers, and by hand, alternately."""
@@ -42,7 +52,7 @@ def static(edges: Edges, name: str, runs: int) -> Iterator[TableRow]:
     with ExitStack() as motifs:
         ours = {each: motifs.enter_context(closing(bigjoin_of(MOTIFS[name], edges, each))) for each in WORKERS}
         took = [timed(partial(each.load, {"e": edges.batch()}))[0] for each in ours.values()]
-        for _ in repeated(runs):
+        for _ in _repeats(runs):
             again, expected = timed(hand)
             figures["found"].append(expected)
             figures["by_hand"].append(again)
@@ -78,7 +88,7 @@ def at_once(edges: Edges, name: str, runs: int) -> Iterator[TableRow]:
     """Count a motif by delta queries over all edges in one batch."""
     hand, count = by_hand(name, edges), MOTIFS[name].dataflow({"e": edges.relation()}).count()
     figures: Figures = {"found": [], "batches": [1], "by_hand": [], **{f"seconds_w{each}": [] for each in WORKERS}}
-    for _ in repeated(runs):
+    for _ in _repeats(runs):
         again, expected = timed(hand)
         figures["found"].append(expected)
         figures["by_hand"].append(again)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing
-from typing import TypeVar
 
 import numpy as np
 
@@ -22,29 +20,8 @@ LOOPS = {"triangle": triangles, "4-clique": four_cliques}
 
 BY_HAND, BY_BIGJOIN = "by hand", "by BiGJoin"
 
-Result = TypeVar("Result")
-
 MAX_CHANGES, MAX_BATCHES = 50_000, 2000
 """The limits of a changing workload: changes of edges, and batches."""
-
-MAX_REPEAT_S = 10.0
-"""The time after which no further run begins. Not tuned."""
-
-
-def repeated(runs: int) -> Iterator[None]:
-    """Iterate once per run; slow cells get fewer runs."""
-    begun = time.monotonic()
-    for number in range(runs):
-        if number and time.monotonic() - begun > MAX_REPEAT_S:
-            return
-        yield
-
-
-def timed(work: Callable[[], Result]) -> tuple[float, Result]:
-    """Call a function; return the seconds and the result."""
-    started = time.perf_counter()
-    result = work()
-    return time.perf_counter() - started, result
 
 
 def by_hand(name: str, edges: Edges) -> Callable[[], int]:

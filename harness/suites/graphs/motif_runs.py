@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
@@ -18,6 +17,7 @@ from deltamark.dataflow.motifs.static import StaticMotif
 from deltamark.dataflow.motifs.statistics import proposals
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.errors import DeltamarkError
+from deltamark.harness.measure.timing import timed
 from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, EdgeStream
 from deltamark.queries.graph.pattern import Pattern
 from deltamark.queries.graph.triangles import by_triangles
@@ -51,9 +51,8 @@ def run(collection: Collection, stream: EdgeStream, workers: int, measured: Moti
             yield engine.feed({"e": stream.loaded()}), fed
         proposed = proposals(engine) if workers == 1 else 0
         for batch in stream.batches():
-            started = time.perf_counter()
-            changes = engine.feed({"e": batch})
-            measured.took.append(time.perf_counter() - started)
+            seconds, changes = timed(lambda: engine.feed({"e": batch}))  # noqa: B023 (called at once)
+            measured.took.append(seconds)
             fed += len(batch.time)
             measured.updates += len(batch.time)
             yield changes, fed

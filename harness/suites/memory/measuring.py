@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from time import monotonic
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.registry import workload
@@ -14,7 +13,8 @@ from deltamark.errors import DeltamarkError
 from deltamark.harness.console.console import warn
 from deltamark.harness.console.formatting import brief, megabytes
 from deltamark.harness.engines.registry import capabilities
-from deltamark.harness.measure.cell_job import CellJob, answers_of
+from deltamark.harness.measure.runs import CellJob, answers_of
+from deltamark.harness.measure.timing import timed
 from deltamark.harness.results.record import REFUSED, Figures, TableRow
 from deltamark.harness.suites.memory.bisection import LeastSize, least_size
 from deltamark.harness.suites.memory.groups import find_place
@@ -67,9 +67,7 @@ def measure(sampled: SampledCell, name: str, data: Path, max_seconds: float) -> 
     max_seconds: the time limit of the run without a limit of memory.
     """
     trials, job = Trials(find_place(), data), _checked_job(sampled, data)
-    started = monotonic()
-    free = trials.run(job, seconds=max_seconds)
-    elapsed = monotonic() - started
+    elapsed, free = timed(lambda: trials.run(job, seconds=max_seconds))
     match free.reply.status:
         case "refused":
             yield TableRow(name, {}, REFUSED + free.reply.problem)

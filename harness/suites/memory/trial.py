@@ -16,8 +16,8 @@ import msgspec
 
 from deltamark.dataflow.runtime.process_ends import end_with
 from deltamark.harness.engines.external import named
-from deltamark.harness.measure.cell_job import CellJob
 from deltamark.harness.measure.client import ONE_THREAD, ROOT
+from deltamark.harness.measure.runs import CellJob
 from deltamark.harness.suites.memory.groups import GroupPlace, entering
 from deltamark.harness.suites.memory.trial_process import TrialReply, TrialRequest
 

@@ -27,7 +27,7 @@ from deltamark.harness.engines.base import RefusedError
 from deltamark.harness.engines.external import program
 from deltamark.harness.engines.registry import capabilities, open_engine
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.cell_job import CellJob, WrongError, checked_run, warm_up
+from deltamark.harness.measure.runs import CellJob, WrongError, checked_run, warm_up
 
 LOADED_ROUNDS = 100
 """The rounds that are fed before memory is measured. Not tuned."""

@@ -16,14 +16,14 @@ from deltamark.harness.console.formatting import brief, rate
 from deltamark.harness.engines.base import Engine, RefusedError, short_name
 from deltamark.harness.engines.registry import capabilities, open_engine
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.cell_job import CellJob, WrongError, answers_of, checked_run
+from deltamark.harness.measure.runs import LOAD_ROUNDS, CellJob, WrongError, answers_of, checked_run
 from deltamark.harness.measure.stats import percentile
-from deltamark.harness.measure.timing import LOAD_ROUNDS
+from deltamark.harness.measure.timing import WallClock, without_collections
 from deltamark.harness.measure.windows import rounds_of
 from deltamark.harness.results.record import REFUSED, Figures, TableRow
 from deltamark.harness.suites.rate.arrivals import STEADY, due_times
 from deltamark.harness.suites.rate.bisection import highest_rate
-from deltamark.harness.suites.rate.open_loop import OpenRun, WallClock, open_loop
+from deltamark.harness.suites.rate.open_loop import OpenRun, open_loop
 from deltamark.harness.suites.table_cell import WrongAnswerError
 from deltamark.harness.suites.tpch.grid import RECOMPUTED_BATCHES
 
@@ -108,11 +108,8 @@ class Trials:
         gc.collect()
         with closing(open_engine(cell, self.dataset, self.work)) as engine:
             loaded = _load(engine, first)
-            gc.disable()
-            try:
+            with without_collections():
                 run = open_loop(engine, due, WallClock(), len(due) / rate_of_rounds + self.of.limit)
-            finally:
-                gc.enable()
         changes = loaded + run.changes
         whole = run.finished and len(due) == most and capabilities(cell.engine).has_stream
         if whole and changes != self.changes:

@@ -7,16 +7,12 @@ meanwhile.
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from deltamark.harness.engines.base import Engine
-
-SPIN_S = 0.001
-"""The last part of a wait, in which the clock is read again and again: a sleep may be longer than requested."""
 
 
 class Clock(Protocol):
@@ -25,18 +21,6 @@ class Clock(Protocol):
     def now(self) -> float: ...
 
     def wait(self, until: float) -> None: ...
-
-
-class WallClock:
-    """The clock of the machine."""
-
-    def now(self) -> float:
-        return time.perf_counter()
-
-    def wait(self, until: float) -> None:
-        while (left := until - time.perf_counter()) > 0:
-            if left > SPIN_S:
-                time.sleep(left - SPIN_S)
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ advance too: see resources.PretouchedMemory.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from deltamark.harness.check.snapshot import Snapshot
 from deltamark.harness.engines.inputs import batches, relation_source
 from deltamark.harness.measure import resources
 from deltamark.harness.measure.stats import percentile
+from deltamark.harness.measure.timing import Stopwatch, timed
 from deltamark.harness.results.record import Figures, TableRow
 from deltamark.harness.suites.sharing.queries import SharedQueries
 
@@ -79,25 +79,23 @@ def _attached(engine: Dataflow[dict[str, Batch]], name: str, plan: Collection, h
 
 
 def _fastest(engine: Dataflow[dict[str, Batch]], name: str, plan: Collection, history: History) -> float:
-    durations: list[float] = []
-    while len(durations) < MAX_REPEATS and sum(durations) < MIN_REPEAT_S:
-        started = time.perf_counter()
-        engine.attach(name, plan, history=history)
-        durations.append(time.perf_counter() - started)
+    watch = Stopwatch()
+    for _ in watch.repeats(MAX_REPEATS, MIN_REPEAT_S):
+        with watch:
+            engine.attach(name, plan, history=history)
         engine.retire(name)
-    return min(durations)
+    return min(watch.laps)
 
 
 def _from_scratch(shared: SharedQueries, plan: Collection) -> float:
     """Return the seconds of creating a dataflow and of loading all rows into it at once."""
-    started = time.perf_counter()
-    with closing(Dataflow({"alone": plan})) as engine:
-        seconds = time.perf_counter() - started
+    with (watch := Stopwatch()):
+        alone = Dataflow({"alone": plan})
+    with closing(alone) as engine:
         for batch in shared.all_rows(engine):
-            started = time.perf_counter()
-            engine.push(batch)
-            seconds += time.perf_counter() - started
-    return seconds
+            with watch:
+                engine.push(batch)
+    return watch.seconds
 
 
 def _history(shared: SharedQueries, plan: Collection) -> History:
@@ -114,40 +112,39 @@ def incremental_attachments(shared: SharedQueries, fuel: int) -> Iterator[TableR
         while feed.round < shared.work.rounds // 2:
             engine.push(batches(feed.take(FORWARD_ROUNDS)))
         with closing(resources.PretouchedMemory(engine.state_bytes())) as warm:
-            timed = _TimedFeed(engine, feed, warm)
+            small = _SmallBatches(engine, feed, warm)
             for name, (*sides, key) in JOINS.items():
                 left, right = (relation_source(side, shared.work) for side in sides)
                 plan = left.select(key).join(right.select(key), on=key).count()
                 columns = dict.fromkeys(sides, (key,))
                 history = batches(Feed(shared.work, columns, logical=feed.round).take(1))
-                figures = _attach_beside(timed, name, plan, {side: [batch] for side, batch in history.items()}, fuel)
+                figures = _attach_beside(small, name, plan, {side: [batch] for side, batch in history.items()}, fuel)
                 yield TableRow(name, {"fuel": [fuel], **figures})
 
 
 @dataclass(frozen=True)
-class _TimedFeed:
+class _SmallBatches:
+    """The stream from now on, in small batches."""
+
     engine: Dataflow[dict[str, Batch]]
     feed: Feed
     warm: resources.PretouchedMemory
 
-    def push(self, before: float = 0.0) -> float:
-        """Push a small batch; return its seconds plus `before`."""
+    def push(self) -> float:
+        """Push a small batch; return its seconds."""
         batch = batches(self.feed.take(SMALL_BATCH_ROUNDS))
         self.warm.release()
-        started = time.perf_counter()
-        self.engine.push(batch)
-        return before + time.perf_counter() - started
+        return timed(lambda: self.engine.push(batch))[0]
 
 
-def _attach_beside(timed: _TimedFeed, name: str, plan: Collection, history: History, fuel: int) -> Figures:
+def _attach_beside(small: _SmallBatches, name: str, plan: Collection, history: History, fuel: int) -> Figures:
     """Return the batch latencies of the running queries alone, and while another one attaches."""
-    engine = timed.engine
-    alone = sorted(timed.push() for _ in range(SMALL_BATCHES))
-    started = time.perf_counter()
-    engine.attach(name, plan, history=history, fuel=fuel)
-    beside = [timed.push(time.perf_counter() - started)]
-    while engine.pending and not timed.feed.done:
-        beside.append(timed.push())
+    engine = small.engine
+    alone = sorted(small.push() for _ in range(SMALL_BATCHES))
+    begin, _ = timed(lambda: engine.attach(name, plan, history=history, fuel=fuel))
+    beside = [begin + small.push()]
+    while engine.pending and not small.feed.done:
+        beside.append(small.push())
     completed = engine.pending is None
     engine.retire(name)
     figures: Figures = {"there": [int(completed)], "batches": [len(beside)]}

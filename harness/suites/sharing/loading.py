@@ -6,7 +6,6 @@ advance too: see resources.PretouchedMemory.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from deltamark.datagen.schema import TIMES_PER_ROUND
 from deltamark.harness.check.snapshot import Snapshot
 from deltamark.harness.engines.inputs import batches
 from deltamark.harness.measure import resources
+from deltamark.harness.measure.timing import Stopwatch
 from deltamark.harness.results.record import Figures, TableRow
 from deltamark.harness.suites.sharing.queries import SharedQueries
 
@@ -56,14 +56,13 @@ def _load(shared: SharedQueries, names: Sequence[str], logical: int, physical: i
     plans = {name: shared.plans[name] for name in names}
     resources.reset_peak()
     with closing(Dataflow(plans)) as engine, closing(resources.PretouchedMemory(touched_bytes)) as warm:
-        seconds, tuples = 0.0, 0
+        watch, tuples = Stopwatch(), 0
         for batch in shared.batches(engine, logical, physical):
             warm.release()
-            started = time.perf_counter()
-            engine.push(batch)
-            seconds += time.perf_counter() - started
+            with watch:
+                engine.push(batch)
             tuples += sum(len(each.time) for each in batch.values())
-        return Loaded(seconds, tuples, engine.state_rows(), engine.state_bytes(), resources.peak())
+        return Loaded(watch.seconds, tuples, engine.state_rows(), engine.state_bytes(), resources.peak())
 
 
 def _figures(name: str, timed: Sequence[Sequence[Loaded]], sizes: Sequence[Loaded]) -> Figures:

@@ -31,8 +31,7 @@ from deltamark.harness.results import machine, store
 from deltamark.harness.results.commits import repository_name
 from deltamark.harness.results.record import TPCH, Record
 from deltamark.harness.results.session import Facts, Header
-from deltamark.harness.suites.plan import Plan
-from deltamark.harness.suites.runner import Runner
+from deltamark.harness.suites.plan import Plan, Runner
 from deltamark.harness.suites.suite import Suite
 
 __all__ = ["options", "run"]

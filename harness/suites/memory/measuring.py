@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -16,11 +17,51 @@ from deltamark.harness.engines.registry import capabilities
 from deltamark.harness.measure.runs import CellJob, answers_of
 from deltamark.harness.measure.timing import timed
 from deltamark.harness.results.record import REFUSED, Figures, TableRow
-from deltamark.harness.suites.memory.bisection import LeastSize, least_size
 from deltamark.harness.suites.memory.groups import find_place
 from deltamark.harness.suites.memory.trial import Outcome, Trials
 from deltamark.harness.suites.table_cell import WrongAnswerError
 from deltamark.harness.suites.tpch.grid import SampledCell
+
+RESOLUTION = 1.05
+"""The ratio of the least size that passes to the largest one that fails. Runs of one cell differ by about 2%."""
+
+PAGE_BYTES = 4096
+"""The unit of sizes: the kernel rounds limits to pages."""
+
+
+@dataclass(frozen=True)
+class LeastSize:
+    """The least size that passed, and the largest that failed below it; 0 if none failed."""
+
+    passed: int
+    failed: int
+
+
+def least_size(passes: Callable[[int], bool], guess: int, most: int) -> LeastSize | None:
+    """Return the least size in bytes that passes; None if `most` fails.
+
+    From the guess on, sizes are doubled until one passes, or halved until one fails. Then the geometric mean of the
+    last size that passed and the last that failed is tried, until their ratio is at most RESOLUTION or they are
+    at most a page apart.
+    """
+    failed, passed = 0, _pages(min(guess, most))
+    while not passes(passed):
+        if passed >= most:
+            return None
+        failed, passed = passed, min(2 * passed, most)
+    while passed > max(RESOLUTION * failed, failed + PAGE_BYTES):
+        size = max(_pages(math.isqrt(passed * failed) if failed else passed // 2), failed + PAGE_BYTES)
+        if passes(size):
+            passed = size
+        else:
+            failed = size
+    return LeastSize(passed, failed)
+
+
+def _pages(size: int) -> int:
+    """Round a size down to pages, but not to 0."""
+    return max(size // PAGE_BYTES, 1) * PAGE_BYTES
+
 
 MAX_SLOWDOWN, EXTRA_S = 5, 10.0
 """A trial may take this many times as long as the run without a limit, plus these seconds. Neither number is tuned.

@@ -11,7 +11,8 @@ from support.harness.suite_records import record, suite_tables, texts
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.main import main
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.suites.memory import measuring, suite
+from deltamark.harness.suites import registry
+from deltamark.harness.suites.memory import measuring
 from deltamark.harness.suites.memory.groups import GroupPlace
 from deltamark.harness.suites.memory.trial import Outcome, Trials
 from deltamark.harness.suites.memory.trial_process import TrialReply
@@ -28,7 +29,7 @@ PASSED = TrialReply(digest="1 aa", seconds=0.5, opened_bytes=40_000_000, state_r
 def trials(monkeypatch):
     """Return a function that sets the replies of trials: without a limit, and under one with enough memory."""
     place = GroupPlace(Path("/nowhere"), 1)
-    for module in (suite, measuring):
+    for module in (registry, measuring):
         monkeypatch.setattr(module, "find_place", lambda: place)
 
     def set_replies(*, free=PASSED, limited=PASSED):
@@ -103,7 +104,7 @@ def test_without_limits_no_data_is_made(monkeypatch, tmp_path, capsys):
     def find_none():
         raise DeltamarkError("no control group with a limit of memory", "v1: Permission denied", "be root")
 
-    monkeypatch.setattr(suite, "find_place", find_none)
+    monkeypatch.setattr(registry, "find_place", find_none)
     assert main(["bench", "SUITE=memory", f"RESULTS={tmp_path / 'results'}", f"DATA={tmp_path / 'data'}"]) == 2
     assert "no control group with a limit of memory: v1: Permission denied; be root" in capsys.readouterr().err
     assert not (tmp_path / "data").exists()

@@ -23,8 +23,7 @@ from deltamark.harness.cli.main import main
 from deltamark.harness.cli.results import readme
 from deltamark.harness.cli.results.readme import section
 from deltamark.harness.results import machine, store
-from deltamark.harness.suites.graphs.suite import GraphSuite
-from deltamark.harness.suites.registry import SUITES
+from deltamark.harness.suites.registry import SUITES, GraphSuite
 from deltamark.harness.suites.table_cell import WrongAnswerError, forking
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")

@@ -11,7 +11,7 @@ from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.queries.motif_modes.request import MotifRequest, report_static_count
 from deltamark.harness.console.console import warn, write_csv
 from deltamark.harness.measure.timing import timed
-from deltamark.harness.suites.graphs.motif_runs import indexed
+from deltamark.harness.suites.graphs.counting import indexed
 
 
 def run(request: MotifRequest) -> int:

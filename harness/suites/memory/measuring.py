@@ -94,7 +94,7 @@ class LimitedCell:
             raise _wrong(self.job, f"under a limit of {limit} bytes: {reply.problem}")
         if not problem and reply.digest != self.digest:
             raise _wrong(self.job, f"under a limit of {limit} bytes: the digest {reply.digest}, not {self.digest}")
-        warn(f"  {self.name}: {megabytes(limit).text} MB: {problem or f'passes in {brief(reply.seconds).text}'}")
+        warn(f"  {self.name}: {megabytes(limit).text} MB: {problem or f'passes in {brief(outcome.seconds).text}'}")
         if problem:
             self.failed[limit] = problem
         else:
@@ -117,7 +117,7 @@ def measure(sampled: SampledCell, name: str, data: Path, max_seconds: float) -> 
             raise _wrong(job, free.reply.problem)
         case "failed":
             raise DeltamarkError(f"{job.cell} failed without a limit", free.reply.problem, RERUN)
-    warn(f"  {name}: no limit: passes in {brief(free.reply.seconds).text}")
+    warn(f"  {name}: no limit: passes in {brief(free.reply.figures['seconds'][0]).text}")
     if capabilities(job.cell.engine).has_stream:
         job = replace(job, answers={})  # its digest is compared, so the limit holds no answers
     limited = LimitedCell(name, trials, job, free.reply.digest, MAX_SLOWDOWN * elapsed + EXTRA_S)
@@ -136,11 +136,10 @@ def _checked_job(sampled: SampledCell, data: Path) -> CellJob:
 
 
 def _row(limited: LimitedCell, free: Outcome, found: LeastSize) -> TableRow:
-    reply = limited.passed[found.passed].reply
+    at_least, free_run = limited.passed[found.passed].reply.figures, free.reply.figures
     figures: Figures = {
-        "least_bytes": [found.passed], "failed_bytes": [found.failed], "opened_bytes": [free.reply.opened_bytes],
-        "state_rows": [free.reply.state_rows], "state_bytes": [free.reply.state_bytes],
-        "seconds": [reply.seconds], "free_seconds": [free.reply.seconds],
+        "least_bytes": [found.passed], "failed_bytes": [found.failed], **free_run,
+        "seconds": at_least["seconds"], "free_seconds": free_run["seconds"],
         "trials": [len(limited.passed) + len(limited.failed)],
     }  # fmt: skip
     return TableRow(limited.name, figures, limited.failed.get(found.failed, ""))

@@ -31,7 +31,7 @@ from deltamark.harness.measure.client import MeasurementClient, ServerSpec
 from deltamark.harness.measure.messages import CellReply, CellRequest, OracleReply
 from deltamark.harness.measure.windows import checkpoints, inner_times, rounds_of
 from deltamark.harness.results import machine
-from deltamark.harness.results.record import TPCH, Figures, Record, of_queries
+from deltamark.harness.results.record import TPCH, Record, of_queries
 from deltamark.harness.suites.plan import BenchmarkCell, Plan
 from deltamark.harness.suites.suite import DataSuite
 from deltamark.harness.suites.tpch.grid import GridSettings, SampledCell, grid_cells
@@ -53,22 +53,6 @@ class MeasurementService(Protocol):
     def cell(self, request: CellRequest[Cell], beside: CellRequest[Cell] | None = None) -> CellReply: ...
 
 
-@dataclass(frozen=True)
-class PreparedCell:
-    """The blank record of a cell, and the request that measures it."""
-
-    record: Record
-    request: CellRequest[Cell]
-
-
-@dataclass(frozen=True)
-class ComparedMoments:
-    """The moments at which a cell is compared: after numbers of rounds, and at logical times inside rounds."""
-
-    rounds: list[int]
-    times: list[int]
-
-
 @dataclass
 class CheckedMeasurer:
     plan: Plan
@@ -79,7 +63,8 @@ class CheckedMeasurer:
     _references: dict[DigestGroup, list[Record]] = field(default_factory=dict)
     """The records of each group that vouch for others: at least one of each engine that was measured."""
     _oracle_replies: dict[tuple[str, str], OracleReply] = field(default_factory=dict)
-    _prepared: dict[SampledCell, PreparedCell | Record] = field(default_factory=dict)
+    _prepared: dict[SampledCell, CellRequest[Cell] | Record] = field(default_factory=dict)
+    """The requests of cells whose answers of DuckDB are there, or the records of cells for which it has none."""
 
     def __post_init__(self) -> None:
         for name in {cell.cell.workload for cell in self._cells(self.plan.remaining)}:
@@ -109,25 +94,23 @@ class CheckedMeasurer:
         if beside is not None:
             self._prepared[beside] = self._prepare(beside)
         other = self._prepared.get(beside) if beside else None
-        reply = self.service.cell(prepared.request, other.request if isinstance(other, PreparedCell) else None)
-        record = reply.fill(prepared.record)
+        reply = self.service.cell(prepared, None if isinstance(other, Record) else other)
+        record = self.plan.blank(cell)
+        if prepared.compare and (once := self._oracle_reply(cell.cell).once):
+            record = replace(record, figures={"oracle_seconds": [once]})
+        record = reply.fill(record)
         return _judged(record, self._references.get(_digest_group(record), ()), cell.cell)
 
-    def _prepare(self, cell: SampledCell) -> PreparedCell | Record:
+    def _prepare(self, cell: SampledCell) -> CellRequest[Cell] | Record:
         """Request DuckDB's answers if the cell needs them; return a failed record if DuckDB has none."""
-        record = self.plan.blank(cell)
-        compared = ComparedMoments([], [])
+        record, rounds, times = self.plan.blank(cell), list[int](), list[int]()
         if not self._has_own_reference(record):
             reply = self._oracle_reply(cell.cell)
             if reply.status != "ok":
                 return replace(record, status="failed", problem=f"DuckDB's answer: {reply.problem}")
-            figures: Figures = {"oracle_seconds": [reply.once]} if reply.once else {}
-            record, compared = replace(record, figures=figures), self._moments(cell)
+            rounds, times = self._moments(cell)
         effort = self.plan.effort
-        request = CellRequest(
-            cell.cell, cell.sample, effort.runs, effort.limit, tuple(compared.rounds), tuple(compared.times)
-        )
-        return PreparedCell(record, request)
+        return CellRequest(cell.cell, cell.sample, effort.runs, effort.limit, tuple(rounds), tuple(times))
 
     def _has_own_reference(self, record: Record) -> bool:
         """Return whether the same engine has a reference: one of another engine does not say who errs."""
@@ -139,21 +122,24 @@ class CheckedMeasurer:
         name = (cell.query, cell.workload)
         if name not in self._oracle_replies or self._oracle_replies[name].status != "ok":
             cells = [each for each in self._cells(self.plan.cells) if (each.cell.query, each.cell.workload) == name]
-            rounds = sorted({number for each in cells for number in self._moments(each).rounds})
-            inside = sorted({(each.cell.logical, time) for each in cells for time in self._moments(each).times})
+            rounds = sorted({number for each in cells for number in self._moments(each)[0]})
+            inside = sorted({(each.cell.logical, time) for each in cells for time in self._moments(each)[1]})
             single = cell.but(engine=DEFAULT_ENGINE, workers=1)
             self._oracle_replies[name] = self.service.oracle_answers(single, rounds, ORACLE_TIMEOUT_S, inside)
         return self._oracle_replies[name]
 
-    def _moments(self, sampled: SampledCell) -> ComparedMoments:
-        """Draw the moments at which a cell is compared: in a session, all engines have the same times inside rounds."""
+    def _moments(self, sampled: SampledCell) -> tuple[list[int], list[int]]:
+        """Draw the moments at which a cell is compared: after numbers of rounds, and at logical times inside rounds.
+
+        In a session, all engines have the same times inside rounds.
+        """
         cell = sampled.cell
         work = workload(self.dataset, cell.workload)
         rounds = checkpoints(cell, sampled.sample, work, self._chance(cell))
         if not capabilities(cell.engine).has_stream:
-            return ComparedMoments(rounds, [])
+            return rounds, []
         stream = Cell(cell.query, cell.sf, cell.workload, cell.logical, benchmark=cell.benchmark)
-        return ComparedMoments(rounds, inner_times(cell, range(work.load_rounds, work.rounds), self._chance(stream)))
+        return rounds, inner_times(cell, range(work.load_rounds, work.rounds), self._chance(stream))
 
     def _chance(self, cell: Cell) -> Random:
         return Random(f"{self.plan.origin.session} {cell}")  # noqa: S311 (no secret)

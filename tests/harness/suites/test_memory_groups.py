@@ -107,7 +107,7 @@ def test_a_run_with_enough_memory_has_figures(trials):
     outcome = trials.run(CellJob(Cell("q06", "0.001"), 0, 1, {}), seconds=60, limit=1 << 30)
     assert outcome.problem == ""
     assert outcome.reply.digest.startswith(("1", "2", "3", "4", "5", "6", "7", "8", "9"))
-    assert 0 < outcome.reply.opened_bytes < outcome.peak_bytes
+    assert 0 < outcome.reply.figures["opened_bytes"][0] < outcome.peak_bytes
 
 
 def test_a_run_over_time_does_not_pass(trials):

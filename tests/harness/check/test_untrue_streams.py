@@ -19,9 +19,8 @@ from deltamark.datagen.feed import TIMES_PER_ROUND, last_time
 from deltamark.datagen.tpch import RELATIONS
 from deltamark.datagen.workloads.registry import workload
 from deltamark.harness.benchmarks.benchmark import benchmark
-from deltamark.harness.check.input_times import InputTimes
 from deltamark.harness.check.oracle import moments, oracle_answers
-from deltamark.harness.check.run_check import open_check
+from deltamark.harness.check.run_check import InputTimes, open_check
 from deltamark.harness.check.verify import every_time
 from deltamark.harness.cli.main import main
 from deltamark.harness.engines.registry import open_engine

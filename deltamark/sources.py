@@ -20,18 +20,24 @@ ARCHIVE = "deltamark.zip"
 
 
 def digest(*packages: str) -> str:
-    """Return a digest of all Python files in some packages and below, wherever they were imported from."""
+    """Return a digest of some modules, and of all in some packages and below, wherever they were imported from."""
     found = hashlib.blake2b(__version__.encode(), digest_size=8)
     for package in packages:
-        for path, source in _sources(package.replace(".", "/"), files(package)):
+        for path, source in _sources(package.replace(".", "/"), package):
             found.update(f"{path}\n".encode() + source.read_bytes())
     return found.hexdigest()
 
 
-def _sources(path: str, folder: Traversable) -> Iterator[tuple[str, Traversable]]:
+def _sources(path: str, name: str) -> Iterator[tuple[str, Traversable]]:
+    parent, _, last = name.rpartition(".")
+    module = files(parent) / f"{last}.py"
+    return iter([(f"{path}.py", module)]) if module.is_file() else _below(path, files(name))
+
+
+def _below(path: str, folder: Traversable) -> Iterator[tuple[str, Traversable]]:
     for entry in sorted(folder.iterdir(), key=lambda each: each.name):
         if entry.is_dir():
-            yield from _sources(f"{path}/{entry.name}", entry)
+            yield from _below(f"{path}/{entry.name}", entry)
         elif entry.name.endswith(".py"):
             yield f"{path}/{entry.name}", entry
 

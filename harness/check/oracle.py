@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import groupby
 from operator import itemgetter
-from time import perf_counter
 
 import duckdb
 import numpy as np
@@ -25,6 +24,7 @@ from deltamark.errors import DeltamarkError
 from deltamark.harness.engines.base import Inputs, Row
 from deltamark.harness.engines.plans import sql_inputs
 from deltamark.harness.measure.cell import Cell
+from deltamark.harness.measure.timing import Stopwatch
 
 ALL_ROWS = "all_rows"
 """The schema of the tables, which hold all rows."""
@@ -133,13 +133,12 @@ class Oracle:
     def seconds(self, sql: str) -> float:
         """Time a query over the live rows, with the fetch of its answer, and with all optimizers."""
         self._disable("")
-        seconds = []
+        watch = Stopwatch()
         for _ in range(TIMED_RUNS + 1):
-            started = perf_counter()
-            self.answer(sql)
-            seconds.append(perf_counter() - started)
+            with watch:
+                self.answer(sql)
         self._disable(FAULTY_OPTIMIZER)
-        return min(seconds[1:])
+        return min(watch.laps[1:])
 
     def close(self) -> None:
         self._connection.close()

@@ -30,7 +30,7 @@ from deltamark.harness.compare.trees import resolve
 from deltamark.harness.engines.external.named import is_program
 from deltamark.harness.engines.registry import ALL as ALL_ENGINES
 from deltamark.harness.engines.registry import every_engine, known_engine
-from deltamark.harness.suites.rate.arrivals import NAMES as ARRIVALS
+from deltamark.harness.suites.rate import NAMES as ARRIVALS
 from deltamark.harness.suites.registry import DEFAULT, SUITES
 from deltamark.harness.suites.suite import Suite
 

@@ -18,12 +18,12 @@ from pathlib import Path
 
 from deltamark.harness.measure.cell import MotifCell
 from deltamark.harness.measure.messages import CellReply, CellRequest, OracleReply, OracleRequest, Request, WarmReply
-from deltamark.harness.measure.sample import SampledRun
+from deltamark.harness.measure.runs import SampledRun
 from deltamark.harness.measure.server import Server
+from deltamark.harness.measure.timing import timed
 from deltamark.harness.results.record import MEASURING
-from deltamark.harness.suites.graphs.counting import by_hand, churn, left, timed, warm
+from deltamark.harness.suites.graphs.counting import MotifCosts, bigjoin_of, by_hand, churn, counted, left, run, warm
 from deltamark.harness.suites.graphs.graph_data import Edges, oriented, stored
-from deltamark.harness.suites.graphs.motif_runs import MotifCosts, bigjoin_of, counted, run
 from deltamark.queries.graph.motifs import motif
 
 

@@ -12,8 +12,7 @@ from deltamark.harness.conformance.run import OpenQuery, subject_of
 from deltamark.harness.console.formatting import brief
 from deltamark.harness.engines.external import named
 from deltamark.harness.engines.external.program import Program
-from deltamark.harness.measure.resources import CpuUse
-from deltamark.harness.measure.timing import LIST_EVERY_S
+from deltamark.harness.measure.timing import LIST_EVERY_S, CpuUse
 from deltamark.harness.results.plausibility import Account, doubt
 
 QUERY, BATCHES, BATCH_ROWS = "q01", 4, 5000

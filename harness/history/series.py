@@ -18,8 +18,8 @@ from deltamark.harness.history.change_points import change_points
 from deltamark.harness.history.sources import RecordFiles
 from deltamark.harness.measure.stats import interval, median
 from deltamark.harness.results.commits import Commit, KnownCommit, has_commit, ordered_commits
+from deltamark.harness.results.machine import Facts, Header
 from deltamark.harness.results.record import MEASURING, Record, of_queries
-from deltamark.harness.results.session import Facts, Header
 from deltamark.harness.results.store import SESSIONS, complete_lines, read_lines, read_sessions
 
 UNKNOWN_MACHINE = "unknown machine"

@@ -1,10 +1,9 @@
-"""CPU time and memory of this process and its descendants. Memory that processes share is counted on Linux alone."""
+"""The memory of this process and its descendants. Memory that processes share is counted on Linux alone."""
 
 from __future__ import annotations
 
 import mmap
 import os
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -19,48 +18,6 @@ def descendants(process: int | None = None) -> list[psutil.Process]:
     with suppress(psutil.Error):
         return list(psutil.Process(process).children(recursive=True))
     return []
-
-
-class CpuUse:
-    """The CPU time of the descendants of this process, phase by phase. every: seconds between two lists of them.
-
-    A list takes milliseconds. A process that begins and ends between two lists counts from the next list, if its parent
-    has waited for it; one that nothing waits for does not: on Spark, short-lived Python workers.
-    """
-
-    def __init__(self, every: float) -> None:
-        self._every = every
-        self.list_processes()
-        self._before = self._total()
-
-    def passed(self) -> float:
-        """Return the CPU seconds since the last call."""
-        if time.monotonic() - self._listed > self._every:
-            self.list_processes()
-        before, self._before = self._before, self._total()
-        return max(self._before - before, 0.0)
-
-    def list_processes(self) -> None:
-        """List the processes. At the end of a run, `passed` then counts those that have ended since the last list."""
-        self._listed = time.monotonic()
-        self._seconds: dict[int, float] = {}
-        self._of_ended = 0.0
-        for process in descendants():
-            with suppress(psutil.Error):
-                ended = process.cpu_times()
-                self._seconds[process.pid] = _cpu(process.pid)
-                self._of_ended += ended.children_user + ended.children_system
-
-    def _total(self) -> float:
-        for process, seconds in self._seconds.items():
-            self._seconds[process] = max(seconds, _cpu(process))  # it may have ended
-        return sum(self._seconds.values()) + self._of_ended
-
-
-def _cpu(process: int) -> float:
-    with suppress(OSError):
-        return time.clock_gettime(~process << 3 | 2)  # the clock id that clock_getcpuclockid returns for a process
-    return 0.0
 
 
 def memory(process: int | None = None) -> int:

@@ -26,9 +26,7 @@ from deltamark.harness.check.oracle import Moment, moment_after, moments, oracle
 from deltamark.harness.check.run_check import open_check
 from deltamark.harness.engines.base import REFUSALS, Row
 from deltamark.harness.engines.registry import capabilities, open_engine
-from deltamark.harness.measure import control_work
 from deltamark.harness.measure.cell import Cell, cells_of
-from deltamark.harness.measure.cell_job import CellJob, measured
 from deltamark.harness.measure.child import AbandonedError, ForkedChild, LimitError, Phases, Result, run_in_child
 from deltamark.harness.measure.messages import (
     CellReply,
@@ -42,7 +40,8 @@ from deltamark.harness.measure.messages import (
     WarmReply,
     WarmRequest,
 )
-from deltamark.harness.measure.sample import SampledRun, query_run, sample
+from deltamark.harness.measure.runs import CellJob, SampledRun, measured, query_run, sample
+from deltamark.harness.measure.timing import control_seconds
 from deltamark.harness.results.record import MEASURING
 
 WARM_UP_ROUNDS = 100
@@ -129,7 +128,7 @@ class QueryServer(Server[Cell]):
             with suppress(*REFUSALS):
                 self._warm(cell)
                 break
-        control_work.seconds()
+        control_seconds()
         gc.freeze()  # a collection would copy these pages in every child
         return WarmReply(measuring=MEASURING)
 

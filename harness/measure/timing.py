@@ -1,207 +1,153 @@
-"""One timed run of a cell. Every published speed comes from this module.
+"""The clock of the harness: every published time comes from this module, or is reported by an engine.
 
-The clock runs from the moment the engine takes a batch until it has counted the last change of the answer. Batches are
-cut before that, and cutting is timed on its own. An engine that takes several batches at a time applies them one after
-another, and reports the time of each by a clock of its own. The clock of an external engine excludes the pipe. That of
-our engine, with one worker and batches of at most 50,000 rounds, excludes the call from Python, which takes longer than
-a batch of a few rows. If a stream has too many batches to time them all, windows spread evenly over the stream are
-timed, and between them the engine is fed large batches.
-
-An engine with a process of its own could work while no clock runs. Therefore its CPU time is taken in the clock and
-outside of it, and results/plausibility.py compares both with its time.
+A `Stopwatch` adds up pieces of work, CPU time tells whether an engine works outside of it, a `WallClock` tells an open
+loop which rounds are due, and the control work shows whether the machine has changed. Progress lines and deadlines read
+clocks of their own; tests/harness/measure/test_clock.py lists their modules.
 """
 
 from __future__ import annotations
 
 import gc
-import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from functools import cache
+from typing import Self, TypeVar
 
-from deltamark.datagen.workloads.workload import Workload
-from deltamark.harness.check.run_check import RunCheck
-from deltamark.harness.engines.base import Engine, batches_at_a_time
-from deltamark.harness.measure import resources
-from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.windows import Span, spans
+import numpy as np
+import psutil
 
-LOAD_ROUNDS = 100_000
-"""The rounds of a batch between two windows. Not tuned."""
+from deltamark.harness.measure.resources import descendants
+
+Result = TypeVar("Result")
 
 LIST_EVERY_S = 0.2
 """The time between two lists of the processes of an engine. A list takes about 5 ms if 200 processes run."""
 
+SPIN_S = 0.001
+"""The last part of a wait, in which the clock is read again and again: a sleep may be longer than requested."""
 
-@dataclass
-class TimedRun:
-    """The figures of a run; times in seconds."""
-
-    seconds: float = 0.0
-    outside: float = 0.0
-    """By the clock of the harness, if the engine reports its own times; otherwise 0."""
-    cpu: float = 0.0
-    """The CPU time of this process in the clock, and of its descendants in the clock and outside of it."""
-    timed_cpu: float = 0.0
-    """The CPU time of descendants in the clock."""
-    untimed_cpu: float = 0.0
-    """The CPU time of descendants from the end of a timed batch to the begin of the next one."""
-    cut: float = 0.0
-    untimed: float = 0.0
-    """The time for which the harness waited, outside the clock, until the engine had its input ready."""
-    requests: int = 0
-    """The number of times that the clock was started."""
-    tuples: int = 0
-    changes: int = 0
-    loaded: int = 0
-    """The number of rows that have arrived, in timed batches and between them."""
-    latencies: list[float] = field(default_factory=list)
-    loaded_by: list[int] = field(default_factory=list)
-    """The rows that have arrived by the end of each timed batch."""
-    opened_bytes: int = 0
-    """The memory of the process when the query was open, before the first batch."""
-    state_rows: int = 0
-    state_bytes: int = 0
-    peak_bytes: int = 0
-    has_own_process: bool = False
-    """Whether state and peak are those of a process of the engine, rather than of this one."""
-    fully_timed: bool = True
-    recomputed: bool = False
+SORTED_NUMBERS, RANDOM_READS, MEMORY_NUMBERS = 1 << 16, 1 << 17, 1 << 21
+"""The control work: of numbers of 8 bytes, 512 KiB are sorted, and 16 MiB are read from."""
 
 
-def run(
-    cell: Cell, sample: int, work: Workload, opened: Callable[[], Engine], check: RunCheck | None = None
-) -> TimedRun:
-    """Run a cell to the end of its stream. sample: the number of batches to time at most; 0: all."""
-    gc.collect()
-    own = resources.MemoryUse()
-    engine, figures = opened(), TimedRun()
-    memory, figures.has_own_process = engine.memory or own, engine.memory is not None
+class Stopwatch:
+    """The seconds of pieces of work, on the wall and of the CPU. A piece is the block of a `with` statement."""
+
+    def __init__(self) -> None:
+        self.laps: list[float] = []
+        """The seconds of each piece."""
+        self.cpu = 0.0
+        """The CPU seconds of this process in all pieces."""
+
+    def __enter__(self) -> Self:
+        self._cpu_before, self._before = time.process_time(), time.perf_counter()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.laps.append(time.perf_counter() - self._before)
+        self.cpu += time.process_time() - self._cpu_before
+
+    @property
+    def seconds(self) -> float:
+        """The seconds of all pieces."""
+        return sum(self.laps)
+
+    def repeats(self, most: int, enough: float) -> Iterator[None]:
+        """Iterate until `most` pieces were timed, or pieces of `enough` seconds."""
+        while len(self.laps) < most and self.seconds < enough:
+            yield
+
+
+def timed(work: Callable[[], Result]) -> tuple[float, Result]:
+    """Call a function; return the seconds and the result."""
+    with Stopwatch() as watch:
+        result = work()
+    return watch.seconds, result
+
+
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """Keep the garbage collector out of timed work."""
+    gc.disable()
     try:
-        running = _Running(engine, check, figures, resources.CpuUse(LIST_EVERY_S if engine.memory else math.inf))
-        figures.opened_bytes = memory.now
-        gc.disable()
-        windows = spans(work, cell.reads, cell.logical * cell.physical, sample)
-        figures.fully_timed = len(windows) == 1 and windows[0][0] == 0
-        for window in windows:
-            running.load(window[0], cell.logical)
-            running.time(window, cell.physical)
-        running.load(work.rounds, cell.logical)
-        figures.seconds = sum(figures.latencies)
-        figures.recomputed = engine.recomputes_query
-        figures.state_rows = engine.state_rows()
-        running.end()
-        stored = engine.stored_bytes()
-        figures.state_bytes, figures.peak_bytes = memory.growth if stored is None else stored, memory.peak
-        if check is not None:
-            engine.finish()
-            check.finish(engine)
+        yield
     finally:
         gc.enable()
-        engine.close()
-        if check is not None:
-            check.close()
-    return figures
 
 
-@dataclass(frozen=True)
-class _Running:
-    """An engine that runs a cell, and the figures of the run so far."""
+class WallClock:
+    """The clock of the machine, in seconds."""
 
-    engine: Engine
-    check: RunCheck | None
-    figures: TimedRun
-    cpu: resources.CpuUse
+    def now(self) -> float:
+        return time.perf_counter()
 
-    def load(self, stop: int, logical: int) -> None:
-        """Feed all rounds before `stop` without timing them."""
-        feed = self.engine.feed
-        while not feed.done and feed.round < stop:
-            self._compare()
-            rounds = min(LOAD_ROUNDS, stop - feed.round)
-            if rows := self.engine.take(max(rounds // logical, 1)):
-                self.engine.load()
-                self.figures.loaded += rows
+    def wait(self, until: float) -> None:
+        while (left := until - time.perf_counter()) > 0:
+            if left > SPIN_S:
+                time.sleep(left - SPIN_S)
 
-    def time(self, window: Span, physical: int) -> None:
-        """Time the batches of a window."""
-        self.cpu.passed()
-        if self.engine.takes_several:
-            self._time_several(window, physical)
-        else:
-            self._time_each(window, physical)
 
-    def end(self) -> None:
-        """Count the work after the last timed batch."""
-        if self.figures.fully_timed:
-            if self.figures.has_own_process:
-                self.cpu.list_processes()
-            self._taken()
+class CpuUse:
+    """The CPU time of the descendants of this process, phase by phase. every: seconds between two lists of them.
 
-    def _time_several(self, window: Span, physical: int) -> None:
-        """Time batches by the clock of the engine, which takes several of them at a time."""
-        clock, processor = time.perf_counter, time.process_time
-        engine, figures, feed = self.engine, self.figures, self.engine.feed
-        rounds = physical * feed.logical
-        while not feed.done and feed.round < window[1]:
-            self._compare()
-            left = -(-(window[1] - feed.round) // rounds)
-            started = clock()
-            rows = engine.take_several(physical, min(batches_at_a_time(rounds), left))
-            self._taken()
-            used, taken = processor(), clock()
-            figures.cut += taken - started
-            if not rows:
-                continue
-            applied = engine.apply_several()
-            figures.outside += clock() - taken
-            self._applied(processor() - used)
-            for number, (changes, seconds) in zip(rows, applied, strict=True):
-                self._count(number, changes, seconds)
+    A list takes milliseconds. A process that begins and ends between two lists counts from the next list, if its parent
+    has waited for it; one that nothing waits for does not: on Spark, short-lived Python workers.
+    """
 
-    def _time_each(self, window: Span, physical: int) -> None:
-        clock, processor = time.perf_counter, time.process_time
-        engine, figures, feed = self.engine, self.figures, self.engine.feed
-        while not feed.done and feed.round < window[1]:
-            self._compare()
-            started = clock()
-            rows = engine.take(physical)
-            self._taken()
-            used, taken = processor(), clock()
-            figures.cut += taken - started
-            if rows:
-                changes = engine.apply()
-                elapsed = clock() - taken
-                self._applied(processor() - used)
-                if engine.own_seconds is not None:
-                    figures.outside += elapsed
-                    elapsed = engine.own_seconds
-                self._count(rows, changes, elapsed)
+    def __init__(self, every: float) -> None:
+        self._every = every
+        self.list_processes()
+        self._before = self._total()
 
-    def _compare(self) -> None:
-        """Compare the answer that is due before the next batch."""
-        if self.check is not None:
-            self.check.before_batch(self.engine)
+    def passed(self) -> float:
+        """Return the CPU seconds since the last call."""
+        if time.monotonic() - self._listed > self._every:
+            self.list_processes()
+        before, self._before = self._before, self._total()
+        return max(self._before - before, 0.0)
 
-    def _taken(self) -> None:
-        """Count the CPU time outside the clock."""
-        passed = self.cpu.passed()
-        self.figures.untimed_cpu += passed
-        self.figures.cpu += passed
+    def list_processes(self) -> None:
+        """List the processes. At the end of a run, `passed` then counts those that have ended since the last list."""
+        self._listed = time.monotonic()
+        self._seconds: dict[int, float] = {}
+        self._of_ended = 0.0
+        for process in descendants():
+            with suppress(psutil.Error):
+                ended = process.cpu_times()
+                self._seconds[process.pid] = _cpu(process.pid)
+                self._of_ended += ended.children_user + ended.children_system
 
-    def _applied(self, own_cpu: float) -> None:
-        """Count a timed request. own_cpu: the CPU seconds of this process."""
-        figures, passed = self.figures, self.cpu.passed()
-        figures.timed_cpu += passed
-        figures.cpu += passed + own_cpu
-        figures.untimed += self.engine.untimed_seconds
-        figures.requests += 1
+    def _total(self) -> float:
+        for process, seconds in self._seconds.items():
+            self._seconds[process] = max(seconds, _cpu(process))  # it may have ended
+        return sum(self._seconds.values()) + self._of_ended
 
-    def _count(self, rows: int, changes: int, seconds: float) -> None:
-        """Count a timed batch."""
-        figures = self.figures
-        figures.changes += changes
-        figures.latencies.append(seconds)
-        figures.tuples += rows
-        figures.loaded += rows
-        figures.loaded_by.append(figures.loaded)
+
+def _cpu(process: int) -> float:
+    with suppress(OSError):
+        return time.clock_gettime(~process << 3 | 2)  # the clock id that clock_getcpuclockid returns for a process
+    return 0.0
+
+
+def control_seconds() -> float:
+    """Time the control work once: a fixed computation, which is timed beside every cell.
+
+    One half sorts numbers that fit in a core's cache; the other half reads random places of memory.
+    """
+    numbers, places, memory = _control_input()
+    with Stopwatch() as watch:
+        np.sort(numbers, kind="stable")
+        memory[places].sum()
+    return watch.seconds
+
+
+@cache
+def _control_input() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Make the input, the same on every machine, and read it once."""
+    chance = np.random.default_rng(1)
+    numbers = chance.integers(0, 1 << 40, SORTED_NUMBERS)
+    memory = np.arange(MEMORY_NUMBERS)
+    places = chance.integers(0, MEMORY_NUMBERS, RANDOM_READS)
+    memory[places].sum()
+    return numbers, places, memory

@@ -33,10 +33,9 @@ from deltamark.harness.report.sections.throughput import throughput
 from deltamark.harness.report.sections.workers import workers
 from deltamark.harness.report.tooltip import command, title
 from deltamark.harness.results.commits import KnownCommit
-from deltamark.harness.results.machine import warnings
+from deltamark.harness.results.machine import Header, warnings
 from deltamark.harness.results.plausibility import doubt_of
 from deltamark.harness.results.record import PROJECT, Record
-from deltamark.harness.results.session import Header
 from deltamark.harness.tables.lookup import Lookup
 from deltamark.harness.tables.relation import marked, why
 from deltamark.harness.tables.tpch import tables

@@ -1,4 +1,7 @@
-"""The machine and the code of a measurement: facts for session headers, digests, and warnings with remedies."""
+"""The machine and the code of a measurement: headers of sessions, digests, and warnings with remedies.
+
+A session writes a header before and after it.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,44 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import NotRequired, TypedDict
 
 from deltamark import __version__
 from deltamark.datagen.manifest import FILE as MANIFEST
 from deltamark.datagen.scratch import scratch
 from deltamark.datagen.spark.java import java_home
 from deltamark.errors import DeltamarkError
-from deltamark.harness.results.session import Facts
+from deltamark.harness.results.record import Amount, Count
 from deltamark.sources import digest
+
+
+class Facts(TypedDict):
+    """The description of a machine."""
+
+    cpu: str
+    cores: Count
+    usable: Count
+    caches: str
+    governor: str
+    memory_gb: Count
+    kernel: NotRequired[str]
+    system: str
+    limits: str
+    load: Amount
+
+
+class Header(TypedDict):
+    session: str
+    started: str
+    machine: Facts
+    versions: str
+    java: str
+    commit: str
+    repository: NotRequired[str]
+    """The name and the commit of the repository of a measured program, if it has one of its own."""
+    argv: str
+    load_after: NotRequired[Amount]
+
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PACKAGES = ("duckdb", "llvmlite", "numba", "numpy", "pyarrow", "pyspark", "tpchgen-cli")

@@ -135,7 +135,7 @@ class Record(Struct, frozen=True, kw_only=True):
     digest: str = ""
     """The digest of the change stream."""
     control: Amount = 0.0
-    """Seconds of the fixed work of harness/measure/control_work.py, just before the cell."""
+    """Seconds of the fixed work of harness/measure/timing.py, just before the cell."""
     elapsed: Amount = field(name="took", default=0.0)
     """Seconds of the whole cell, warm-up and checks included."""
     data: str = ""

@@ -22,8 +22,7 @@ from deltamark.harness.measure.cell import Cell
 from deltamark.harness.results import machine
 from deltamark.harness.results.commits import repository_name
 from deltamark.harness.results.record import Origin, Record, dataset_name
-from deltamark.harness.suites.plan import BenchmarkCell, Effort, Plan
-from deltamark.harness.suites.runner import CellMeasurer
+from deltamark.harness.suites.plan import BenchmarkCell, CellMeasurer, Effort, Plan
 
 
 def refuse_others(suite: str, settings: Iterable[str], given: Iterable[str]) -> None:

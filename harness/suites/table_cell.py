@@ -15,8 +15,9 @@ from deltamark.errors import DeltamarkError
 from deltamark.harness.check.difference import unordered_difference
 from deltamark.harness.engines.base import TOLERANCE, Row
 from deltamark.harness.engines.registry import external_info
-from deltamark.harness.measure import child, control_work
+from deltamark.harness.measure import child
 from deltamark.harness.measure.cell import DEFAULT_ENGINE, Cell
+from deltamark.harness.measure.timing import control_seconds
 from deltamark.harness.results import machine
 from deltamark.harness.results.record import Origin, Record, TableRow, key_of
 from deltamark.harness.suites.plan import BenchmarkCell, Plan
@@ -79,7 +80,7 @@ class ForkingMeasurer:
 
     def measure(self, cell: BenchmarkCell, following: BenchmarkCell | None) -> list[Record]:  # noqa: ARG002
         assert isinstance(cell, TableCell)
-        blank = replace(self.plan.blank(cell), control=control_work.seconds())
+        blank = replace(self.plan.blank(cell), control=control_seconds())
         try:
             cell.prepare()
             gc.freeze()  # a collection in the child would copy the parent's pages

@@ -22,11 +22,10 @@ from deltamark.harness.measure.stats import median
 from deltamark.harness.peers.manifest import PEERS, peer
 from deltamark.harness.results import published
 from deltamark.harness.results.record import REFUSED, Record, latest
-from deltamark.harness.suites.coverage.grading import GRADES
-from deltamark.harness.suites.graphs.cells import VERTICES, WORKERS
-from deltamark.harness.suites.graphs.counting import MAX_CHANGES
-from deltamark.harness.suites.graphs.skew import KINDS, SIZES
-from deltamark.harness.suites.sharing.attaching import SMALL_BATCH_ROUNDS
+from deltamark.harness.suites.coverage import GRADES
+from deltamark.harness.suites.graphs.counting import MAX_CHANGES, VERTICES, WORKERS
+from deltamark.harness.suites.graphs.virtual_shards import KINDS, SIZES
+from deltamark.harness.suites.sharing import SMALL_BATCH_ROUNDS
 from deltamark.harness.tables.relation import Column, Format, Relations, listed, literal, why
 
 SCHEMA = pa.schema(

@@ -16,7 +16,7 @@ from deltamark.datagen.prebatch import chunk_slices, write_arrow
 from deltamark.datagen.schema import scale_factor
 from deltamark.datagen.tpch import RELATIONS, part_count
 from deltamark.errors import DeltamarkError
-from deltamark.harness.check.generated_data import check_source
+from deltamark.harness.check.stored_data import check_source
 
 ROWS_AT_SF_0_01 = {
     "customer": 1500, "lineitem": 60175, "nation": 25, "orders": 15000,

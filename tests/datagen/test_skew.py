@@ -16,7 +16,7 @@ from deltamark.datagen.skew.law import cumulated, drawn, ranking, weights
 from deltamark.datagen.tpch import RELATIONS
 from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
-from deltamark.harness.check.skewed_data import check_skewed
+from deltamark.harness.check.stored_data import check_skewed
 
 ONE = Decimal(1)
 

@@ -7,8 +7,6 @@ sizes.
 from __future__ import annotations
 
 import argparse
-import statistics
-import time
 from collections.abc import Mapping, Sequence
 
 from deltamark.datagen.dataset import Dataset
@@ -21,6 +19,8 @@ from deltamark.harness.cli.options import add_data as options
 from deltamark.harness.console.console import say
 from deltamark.harness.console.formatting import brief, count, words
 from deltamark.harness.console.table import Entries, Table, text
+from deltamark.harness.measure.stats import median
+from deltamark.harness.measure.timing import Stopwatch
 
 __all__ = ["options", "run"]
 
@@ -59,14 +59,12 @@ def _columns(name: str, dataset: Dataset) -> Mapping[str, list[str]]:
 
 def _measure(work: Workload, columns: Mapping[str, list[str]], logical: int, physical: int) -> Entries:
     feed = Feed(work, columns, logical=logical)
-    nanoseconds: list[int] = []
-    rows = 0
-    while not feed.done and len(nanoseconds) < MAX_BATCHES:
-        started = time.perf_counter_ns()
-        deltas = feed.take(physical)
-        nanoseconds.append(time.perf_counter_ns() - started)
+    watch, rows = Stopwatch(), 0
+    while not feed.done and len(watch.laps) < MAX_BATCHES:
+        with watch:
+            deltas = feed.take(physical)
         rows += sum(len(delta.time) for delta in deltas)
-    p99 = sorted(nanoseconds)[len(nanoseconds) * 99 // 100]
-    times = (statistics.median(nanoseconds), p99, sum(nanoseconds) / rows)
-    numbers = (logical, physical, len(nanoseconds), rows)
-    return [words(work.name), *map(count, numbers), *(brief(time / 1e9) for time in times)]
+    p99 = sorted(watch.laps)[len(watch.laps) * 99 // 100]
+    times = (median(watch.laps), p99, watch.seconds / rows)
+    numbers = (logical, physical, len(watch.laps), rows)
+    return [words(work.name), *map(count, numbers), *map(brief, times)]

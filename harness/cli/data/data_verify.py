@@ -12,8 +12,7 @@ from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.tpch import RELATIONS
 from deltamark.datagen.workloads.zipf import exponents, skewed_directory
 from deltamark.errors import DeltamarkError
-from deltamark.harness.check.generated_data import check_source
-from deltamark.harness.check.skewed_data import check_skewed
+from deltamark.harness.check.stored_data import check_skewed, check_source
 from deltamark.harness.cli.options import add_data, add_own_data, data_request
 from deltamark.harness.console.console import say
 from deltamark.harness.console.progress import ProgressLine

@@ -29,10 +29,9 @@ from deltamark.harness.console.table import text
 from deltamark.harness.engines.external.program import hello_within
 from deltamark.harness.results import machine, store
 from deltamark.harness.results.commits import repository_name
+from deltamark.harness.results.machine import Facts, Header
 from deltamark.harness.results.record import TPCH, Record
-from deltamark.harness.results.session import Facts, Header
-from deltamark.harness.suites.plan import Plan
-from deltamark.harness.suites.runner import Runner
+from deltamark.harness.suites.plan import Plan, Runner
 from deltamark.harness.suites.suite import Suite
 
 __all__ = ["options", "run"]

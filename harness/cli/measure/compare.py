@@ -61,8 +61,8 @@ from deltamark.harness.console.console import say
 from deltamark.harness.console.progress import ProgressLine
 from deltamark.harness.console.reporter import machine_line
 from deltamark.harness.engines.external.program import hello_within
-from deltamark.harness.measure import control_work
 from deltamark.harness.measure.cell import AnyCell, Cell
+from deltamark.harness.measure.timing import control_seconds
 from deltamark.harness.measure.windows import checkpoints
 from deltamark.harness.results import machine
 from deltamark.harness.suites.suite import refuse_others
@@ -173,7 +173,7 @@ def run(args: argparse.Namespace) -> int:
         with ProgressLine() as progress:
             data = request.data.make(both, progress.report)
             open_sides = opener(data, args.timeout, args.benchmark)
-            outcome = Gate(request.cells, open_sides, control_work.seconds, progress.report).run()
+            outcome = Gate(request.cells, open_sides, control_seconds, progress.report).run()
         header = ComparisonHeader(both[0].label, both[1].label, machine_line(facts), _command(args))
         files.write(outcome, header)
         _publish(files.summary)

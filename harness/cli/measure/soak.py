@@ -13,7 +13,6 @@ Example: make soak QUERY=q18 SF=1 WORKLOAD=window:100000 LOGICAL=100 UPDATES=100
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ from deltamark.harness.engines.registry import capabilities, open_engine
 from deltamark.harness.measure import resources
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.stats import median, percentile
+from deltamark.harness.measure.timing import timed
 
 LINES = 32
 """The number of lines of a whole run, about."""
@@ -128,9 +128,7 @@ def _advance(engine: Engine, cell: Cell, stop: int) -> tuple[int, list[float]]:
                 seconds += [each for _, each in engine.apply_several()]
         elif number := engine.take(cell.physical):
             rows += number
-            started = time.perf_counter()
-            engine.apply()
-            elapsed = time.perf_counter() - started
+            elapsed, _ = timed(engine.apply)
             seconds.append(elapsed if engine.own_seconds is None else engine.own_seconds)
     return rows, seconds
 

@@ -10,7 +10,6 @@ Example: make spark-batches QUERY=q03 SF=1
 from __future__ import annotations
 
 import argparse
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from statistics import median
@@ -30,6 +29,7 @@ from deltamark.harness.engines.spark import SparkEngine
 from deltamark.harness.engines.spark_sql import SparkSqlEngine
 from deltamark.harness.measure import child
 from deltamark.harness.measure.cell import Cell
+from deltamark.harness.measure.timing import timed
 
 if TYPE_CHECKING:
     from deltamark.dataflow.spark.query import ShardState
@@ -116,10 +116,9 @@ def _timed(engine: Engine, cell: Cell, batches: int) -> Iterator[tuple[int, floa
     loaded = 0
     while batches > 0 and not engine.feed.done:
         loaded += engine.take(cell.physical)
-        started = time.perf_counter()
-        engine.apply()
+        seconds, _ = timed(engine.apply)
         batches -= 1
-        yield loaded, time.perf_counter() - started
+        yield loaded, seconds
 
 
 def _parts(reports: list[BatchReport]) -> list[Entries]:

@@ -22,8 +22,8 @@ from deltamark.harness.cli.queries.motif_modes import changing, spark, static, v
 from deltamark.harness.cli.queries.motif_modes.request import MotifRequest
 from deltamark.harness.console.progress import ProgressLine
 from deltamark.harness.engines.registry import DEFAULT, PLAN_ENGINES, capabilities
+from deltamark.harness.suites.graphs.counting import triangular
 from deltamark.harness.suites.graphs.graph_data import WORKLOADS, open_graph, oriented
-from deltamark.harness.suites.graphs.motif_runs import triangular
 from deltamark.harness.suites.graphs.spark_motifs import INDEXES
 from deltamark.queries.graph.motifs import motif
 

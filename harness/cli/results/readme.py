@@ -23,8 +23,8 @@ from deltamark.harness.console.reporter import session_header
 from deltamark.harness.console.table import folded, markdown
 from deltamark.harness.report.crossover_figure import crossover_figure
 from deltamark.harness.results import machine, store
+from deltamark.harness.results.machine import Header
 from deltamark.harness.results.record import TPCH, Record, latest, of_queries
-from deltamark.harness.results.session import Header
 from deltamark.harness.suites.registry import SUITES
 from deltamark.harness.tables.tpch import growth, tables
 

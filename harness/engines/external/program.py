@@ -6,7 +6,6 @@ import os
 import shlex
 import shutil
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -33,6 +32,7 @@ from deltamark.harness.engines.external.messages import (
 from deltamark.harness.engines.external.process import KeptProcess
 from deltamark.harness.engines.external.texts import plain
 from deltamark.harness.measure.client import ONE_THREAD
+from deltamark.harness.measure.timing import Stopwatch
 
 R = TypeVar("R", bound=Reply)
 
@@ -104,9 +104,9 @@ class Program:
         """Send a request; return the reply. limit: seconds, instead of those of the program."""
         with self.failures(request):
             line = msgspec.json.encode(request) + b"\n"
-            started = time.perf_counter()
-            reply = self._lines.exchange(line, self._limit if limit is None else limit)
-            self.request_seconds = time.perf_counter() - started
+            with Stopwatch() as watch:
+                reply = self._lines.exchange(line, self._limit if limit is None else limit)
+            self.request_seconds = watch.seconds
             if (error := _decoded(reply, Reply).error) is not None:
                 raise ValueError(error)
             return _decoded(reply, kind)

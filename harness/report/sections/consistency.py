@@ -12,7 +12,7 @@ from deltamark.harness.report.section import Section
 from deltamark.harness.report.sections.coverage import GRADED
 from deltamark.harness.report.sections.grids import folded, of_engines
 from deltamark.harness.results.record import Record
-from deltamark.harness.suites.coverage.suite import CoverageSuite
+from deltamark.harness.suites.registry import CoverageSuite
 from deltamark.harness.tables.lookup import Lookup
 
 HEADERS = [

@@ -12,7 +12,7 @@ from deltamark.harness.engines.base import short_name
 from deltamark.harness.report.section import Section
 from deltamark.harness.report.sections.grids import folded, of_engines
 from deltamark.harness.results.record import Record, Status
-from deltamark.harness.suites.coverage.suite import CoverageSuite
+from deltamark.harness.suites.registry import CoverageSuite
 from deltamark.harness.tables.lookup import Lookup
 
 FAULTS: tuple[Status, ...] = ("wrong", "failed", "timeout", "refused")

@@ -16,8 +16,8 @@ from deltamark.harness.report.section import Section, panels
 from deltamark.harness.report.sections.grids import folded
 from deltamark.harness.report.tooltip import Tooltip
 from deltamark.harness.results.record import Record, latest
-from deltamark.harness.suites.rate.measuring import ON
-from deltamark.harness.suites.rate.suite import RateSuite
+from deltamark.harness.suites.rate import ON
+from deltamark.harness.suites.registry import RateSuite
 from deltamark.harness.tables.suites import consistent_figures
 
 

@@ -16,10 +16,7 @@ from deltamark.harness.report.section import Section, lists
 from deltamark.harness.report.sections.grids import folded
 from deltamark.harness.report.tooltip import Tooltip
 from deltamark.harness.results.record import Record, latest
-from deltamark.harness.suites.graphs.suite import GraphSuite
-from deltamark.harness.suites.loops.suite import LoopSuite
-from deltamark.harness.suites.memory.suite import MemorySuite
-from deltamark.harness.suites.sharing.suite import SharingSuite
+from deltamark.harness.suites.registry import GraphSuite, LoopSuite, MemorySuite, SharingSuite
 from deltamark.harness.tables.suites import SIDES, consistent_figures, paired
 
 MEGABYTE = 1e6

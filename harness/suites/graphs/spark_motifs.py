@@ -27,8 +27,8 @@ from deltamark.dataflow.motifs.static import StaticMotif
 from deltamark.dataflow.plan.nodes import Extend, walk
 from deltamark.datagen.spark.session import run_tasks, scratch
 from deltamark.errors import DeltamarkError
+from deltamark.harness.suites.graphs.counting import MotifCosts, indexed, relations_of, triangular
 from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, EdgeStream, oriented, stored_graph
-from deltamark.harness.suites.graphs.motif_runs import MotifCosts, indexed, relations_of, triangular
 from deltamark.queries.graph.motifs import motif
 from deltamark.queries.graph.pattern import Pattern
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from time import monotonic
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.registry import workload
@@ -14,13 +14,54 @@ from deltamark.errors import DeltamarkError
 from deltamark.harness.console.console import warn
 from deltamark.harness.console.formatting import brief, megabytes
 from deltamark.harness.engines.registry import capabilities
-from deltamark.harness.measure.cell_job import CellJob, answers_of
+from deltamark.harness.measure.runs import CellJob, answers_of
+from deltamark.harness.measure.timing import timed
 from deltamark.harness.results.record import REFUSED, Figures, TableRow
-from deltamark.harness.suites.memory.bisection import LeastSize, least_size
 from deltamark.harness.suites.memory.groups import find_place
 from deltamark.harness.suites.memory.trial import Outcome, Trials
 from deltamark.harness.suites.table_cell import WrongAnswerError
 from deltamark.harness.suites.tpch.grid import SampledCell
+
+RESOLUTION = 1.05
+"""The ratio of the least size that passes to the largest one that fails. Runs of one cell differ by about 2%."""
+
+PAGE_BYTES = 4096
+"""The unit of sizes: the kernel rounds limits to pages."""
+
+
+@dataclass(frozen=True)
+class LeastSize:
+    """The least size that passed, and the largest that failed below it; 0 if none failed."""
+
+    passed: int
+    failed: int
+
+
+def least_size(passes: Callable[[int], bool], guess: int, most: int) -> LeastSize | None:
+    """Return the least size in bytes that passes; None if `most` fails.
+
+    From the guess on, sizes are doubled until one passes, or halved until one fails. Then the geometric mean of the
+    last size that passed and the last that failed is tried, until their ratio is at most RESOLUTION or they are
+    at most a page apart.
+    """
+    failed, passed = 0, _pages(min(guess, most))
+    while not passes(passed):
+        if passed >= most:
+            return None
+        failed, passed = passed, min(2 * passed, most)
+    while passed > max(RESOLUTION * failed, failed + PAGE_BYTES):
+        size = max(_pages(math.isqrt(passed * failed) if failed else passed // 2), failed + PAGE_BYTES)
+        if passes(size):
+            passed = size
+        else:
+            failed = size
+    return LeastSize(passed, failed)
+
+
+def _pages(size: int) -> int:
+    """Round a size down to pages, but not to 0."""
+    return max(size // PAGE_BYTES, 1) * PAGE_BYTES
+
 
 MAX_SLOWDOWN, EXTRA_S = 5, 10.0
 """A trial may take this many times as long as the run without a limit, plus these seconds. Neither number is tuned.
@@ -53,7 +94,7 @@ class LimitedCell:
             raise _wrong(self.job, f"under a limit of {limit} bytes: {reply.problem}")
         if not problem and reply.digest != self.digest:
             raise _wrong(self.job, f"under a limit of {limit} bytes: the digest {reply.digest}, not {self.digest}")
-        warn(f"  {self.name}: {megabytes(limit).text} MB: {problem or f'passes in {brief(reply.seconds).text}'}")
+        warn(f"  {self.name}: {megabytes(limit).text} MB: {problem or f'passes in {brief(outcome.seconds).text}'}")
         if problem:
             self.failed[limit] = problem
         else:
@@ -67,9 +108,7 @@ def measure(sampled: SampledCell, name: str, data: Path, max_seconds: float) -> 
     max_seconds: the time limit of the run without a limit of memory.
     """
     trials, job = Trials(find_place(), data), _checked_job(sampled, data)
-    started = monotonic()
-    free = trials.run(job, seconds=max_seconds)
-    elapsed = monotonic() - started
+    elapsed, free = timed(lambda: trials.run(job, seconds=max_seconds))
     match free.reply.status:
         case "refused":
             yield TableRow(name, {}, REFUSED + free.reply.problem)
@@ -78,7 +117,7 @@ def measure(sampled: SampledCell, name: str, data: Path, max_seconds: float) -> 
             raise _wrong(job, free.reply.problem)
         case "failed":
             raise DeltamarkError(f"{job.cell} failed without a limit", free.reply.problem, RERUN)
-    warn(f"  {name}: no limit: passes in {brief(free.reply.seconds).text}")
+    warn(f"  {name}: no limit: passes in {brief(free.reply.figures['seconds'][0]).text}")
     if capabilities(job.cell.engine).has_stream:
         job = replace(job, answers={})  # its digest is compared, so the limit holds no answers
     limited = LimitedCell(name, trials, job, free.reply.digest, MAX_SLOWDOWN * elapsed + EXTRA_S)
@@ -97,11 +136,10 @@ def _checked_job(sampled: SampledCell, data: Path) -> CellJob:
 
 
 def _row(limited: LimitedCell, free: Outcome, found: LeastSize) -> TableRow:
-    reply = limited.passed[found.passed].reply
+    at_least, free_run = limited.passed[found.passed].reply.figures, free.reply.figures
     figures: Figures = {
-        "least_bytes": [found.passed], "failed_bytes": [found.failed], "opened_bytes": [free.reply.opened_bytes],
-        "state_rows": [free.reply.state_rows], "state_bytes": [free.reply.state_bytes],
-        "seconds": [reply.seconds], "free_seconds": [free.reply.seconds],
+        "least_bytes": [found.passed], "failed_bytes": [found.failed], **free_run,
+        "seconds": at_least["seconds"], "free_seconds": free_run["seconds"],
         "trials": [len(limited.passed) + len(limited.failed)],
     }  # fmt: skip
     return TableRow(limited.name, figures, limited.failed.get(found.failed, ""))

@@ -16,10 +16,11 @@ import msgspec
 
 from deltamark.dataflow.runtime.process_ends import end_with
 from deltamark.harness.engines.external import named
-from deltamark.harness.measure.cell_job import CellJob
 from deltamark.harness.measure.client import ONE_THREAD, ROOT
+from deltamark.harness.measure.messages import CellReply
+from deltamark.harness.measure.runs import CellJob
 from deltamark.harness.suites.memory.groups import GroupPlace, entering
-from deltamark.harness.suites.memory.trial_process import TrialReply, TrialRequest
+from deltamark.harness.suites.memory.trial_process import TrialRequest
 
 PROCESS = "deltamark.harness.suites.memory.trial_process"
 
@@ -28,7 +29,7 @@ PROCESS = "deltamark.harness.suites.memory.trial_process"
 class Outcome:
     """The outcome of a trial. reply: without figures if the process was killed."""
 
-    reply: TrialReply
+    reply: CellReply
     kills: int
     """The number of processes that the limit has killed."""
     peak_bytes: int
@@ -38,6 +39,11 @@ class Outcome:
     def problem(self) -> str:
         """The reason why the trial does not pass; empty if it passes."""
         return "killed" if self.kills else self.reply.problem
+
+    @property
+    def seconds(self) -> float:
+        """The seconds of a run that was not killed."""
+        return self.reply.figures["seconds"][0]
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,7 @@ class Trials:
             return Outcome(reply, group.kills, group.peak)
 
 
-def _reply(words: list[str], request: TrialRequest, seconds: float) -> TrialReply:
+def _reply(words: list[str], request: TrialRequest, seconds: float) -> CellReply:
     """Start a process; return its reply, or a reply that says why there is none."""
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     with tempfile.TemporaryFile() as errors:
@@ -74,9 +80,9 @@ def _reply(words: list[str], request: TrialRequest, seconds: float) -> TrialRepl
                 finally:
                     process.kill()
         except subprocess.TimeoutExpired:
-            return TrialReply("failed", f"over {seconds:.0f} s")
+            return CellReply(status="failed", problem=f"over {seconds:.0f} s")
         if process.returncode == 0 and output:
-            return msgspec.json.decode(output, type=TrialReply)
+            return msgspec.json.decode(output, type=CellReply)
         errors.seek(0)
         lines = errors.read().decode(errors="replace").strip().splitlines()
-        return TrialReply("failed", lines[-1] if lines else f"exit code {process.returncode}")
+        return CellReply(status="failed", problem=lines[-1] if lines else f"exit code {process.returncode}")

@@ -14,7 +14,6 @@ import sys
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 import msgspec
 
@@ -27,7 +26,9 @@ from deltamark.harness.engines.base import RefusedError
 from deltamark.harness.engines.external import program
 from deltamark.harness.engines.registry import capabilities, open_engine
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.cell_job import CellJob, WrongError, checked_run, warm_up
+from deltamark.harness.measure.messages import CellReply
+from deltamark.harness.measure.runs import CellJob, WrongError, checked_run, warm_up
+from deltamark.harness.results.record import Figures
 
 LOADED_ROUNDS = 100
 """The rounds that are fed before memory is measured. Not tuned."""
@@ -42,21 +43,11 @@ class TrialRequest:
     launcher: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class TrialReply:
-    """The outcome of a run. opened_bytes: the memory of the process of the engine before the first batch."""
+def reply_to(request: TrialRequest) -> CellReply:
+    """Run the cell of a request; return figures, or the reason why there are none.
 
-    status: Literal["ok", "wrong", "refused", "failed"] = "ok"
-    problem: str = ""
-    digest: str = ""
-    seconds: float = 0.0
-    opened_bytes: int = 0
-    state_rows: int = 0
-    state_bytes: int = 0
-
-
-def reply_to(request: TrialRequest) -> TrialReply:
-    """Run the cell of a request; return figures, or the reason why there are none."""
+    opened_bytes: the memory of the process of the engine before the first batch.
+    """
     cell, dataset = request.job.cell, Dataset.open(request.data)
     work = workload(dataset, cell.workload)
     capabilities(cell.engine)  # a program says what it can do in a process of its own, outside the group
@@ -66,15 +57,16 @@ def reply_to(request: TrialRequest) -> TrialReply:
             _load(cell, dataset, work)
         run, check = checked_run(request.job, dataset, work)
     except WrongError as error:
-        return TrialReply("wrong", str(error))
+        return CellReply(status="wrong", problem=str(error))
     except RefusedError as error:
-        return TrialReply("refused", str(error.actual))
+        return CellReply(status="refused", problem=str(error.actual))
     except DeltamarkError as error:
-        return TrialReply("failed", str(error))
-    return TrialReply(
-        digest=check.digest, seconds=run.seconds, opened_bytes=run.opened_bytes,
-        state_rows=run.state_rows, state_bytes=run.state_bytes,
-    )  # fmt: skip
+        return CellReply(status="failed", problem=str(error))
+    figures: Figures = {
+        "seconds": [run.seconds], "opened_bytes": [run.opened_bytes], "state_rows": [run.state_rows],
+        "state_bytes": [run.state_bytes],
+    }  # fmt: skip
+    return CellReply(digest=check.digest, figures=figures)
 
 
 def _load(cell: Cell, dataset: Dataset, work: Workload) -> None:

@@ -18,8 +18,8 @@ from deltamark.dataflow.plan.nodes import Threshold, walk
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.main import main
+from deltamark.harness.suites.graphs.counting import indexed, triangular
 from deltamark.harness.suites.graphs.graph_data import Edges
-from deltamark.harness.suites.graphs.motif_runs import indexed, triangular
 from deltamark.queries.graph.motifs import MOTIFS
 from deltamark.queries.graph.pattern import read
 from deltamark.queries.graph.triangles import by_triangles

@@ -14,8 +14,8 @@ from deltamark.dataflow.types import integer
 from deltamark.datagen.graphs.generator import graph
 from deltamark.harness.cli.main import main
 from deltamark.harness.engines.spark_session import SESSIONS, on_master
+from deltamark.harness.suites.graphs.counting import counted, oracle
 from deltamark.harness.suites.graphs.graph_data import WORKLOADS
-from deltamark.harness.suites.graphs.motif_runs import counted, oracle
 from deltamark.harness.suites.graphs.spark_motifs import (
     INDEX_BYTES,
     INDEX_SHARE,

@@ -30,7 +30,6 @@ from deltamark.harness.compare.sides import (
     refuse_benchmark,
     sides,
 )
-from deltamark.harness.measure import sample
 from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.messages import CellRequest, OracleRequest, SampleRequest, WarmReply
 from deltamark.harness.measure.server import QueryServer
@@ -85,7 +84,7 @@ def quick(monkeypatch, tmp_path):
     monkeypatch.setattr(gate, "SCREEN_PAIRS", 6)
     monkeypatch.setattr(rule, "MIN_CONFIRM_PAIRS", 6)
     monkeypatch.setattr(rule, "CONFIRM_PAIRS", 6)
-    monkeypatch.setattr(sample, "RUNS", 2)
+    monkeypatch.setattr("deltamark.harness.measure.runs.SAMPLED_RUNS", 2)
     monkeypatch.setattr(side, "MeasurementClient", InProcess)
     example_in_thread(monkeypatch)
     written = tmp_path / "written"

@@ -19,9 +19,9 @@ from deltamark.harness.engines.base import AnswerEngine, StreamEngine
 from deltamark.harness.engines.embedded import EmbeddedEngine
 from deltamark.harness.engines.plans import columns_read
 from deltamark.harness.engines.registry import BUILT_IN, engine_class, known_engine, open_engine
-from deltamark.harness.measure import cell_job, resources, timing
+from deltamark.harness.measure import resources
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.cell_job import CellJob, answers_of, measured
+from deltamark.harness.measure.runs import CellJob, answers_of, measured, timed_run
 from deltamark.harness.measure.windows import spans
 from deltamark.harness.results.record import Record
 
@@ -33,7 +33,7 @@ def answers(dataset, cell, sample=0):
 @pytest.fixture(autouse=True)
 def _all_runs(monkeypatch):
     """A run that took long on a busy machine is repeated, too."""
-    monkeypatch.setattr(cell_job, "MAX_REPEATED_S", float("inf"))
+    monkeypatch.setattr("deltamark.harness.measure.runs.MAX_REPEATED_S", float("inf"))
 
 
 def outcome(*measurement):
@@ -179,7 +179,7 @@ def test_unknown_engines_and_programs_are_named():
 
 def test_all_runs_count_the_same_changes(chunked):
     cell, work = Cell("q04", "0.001", physical=100), workload(chunked, "insert")
-    runs = [timing.run(cell, 0, work, lambda: open_engine(cell, chunked, work)) for _ in range(2)]
+    runs = [timed_run(cell, 0, work, lambda: open_engine(cell, chunked, work)) for _ in range(2)]
     assert runs[0].changes == runs[1].changes > 0
     assert len(runs[0].latencies) == -(-chunked.rows("lineitem") // 100)
 

@@ -9,8 +9,8 @@ from support.harness.programs import EXAMPLE, EXAMPLE_FILE, STREAM_FILE, faulty
 
 from deltamark.harness.cli.main import main
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.suites.coverage import grading
-from deltamark.harness.suites.coverage.grading import graded
+from deltamark.harness.suites import coverage
+from deltamark.harness.suites.coverage import graded
 
 APPLY_LATE = (
     "late = getattr(self, 'late', {}); self.late = self.batch; self.batch = late\n        return super().apply(request)"
@@ -32,8 +32,8 @@ REFUSE = {"open": "return {'refused': 'too hard'}"}
 
 @pytest.fixture(autouse=True)
 def _few_workloads(monkeypatch):
-    monkeypatch.setattr(grading, "WORKLOADS", ("window:500",))
-    monkeypatch.setattr(grading, "BATCHES", 4)
+    monkeypatch.setattr(coverage, "WORKLOADS", ("window:500",))
+    monkeypatch.setattr(coverage, "BATCHES", 4)
 
 
 def grade(chunked, engine, query="q12"):
@@ -43,7 +43,7 @@ def grade(chunked, engine, query="q12"):
 def test_a_stream_is_right_at_every_time(chunked):
     found = grade(chunked, "embedded")
     assert (found.grade, found.recomputed, found.problem) == ("times", False, "")
-    assert found.compared >= grading.TIMES
+    assert found.compared >= coverage.TIMES
 
 
 def test_an_engine_that_recomputes_is_right_at_the_ends_of_batches(chunked):
@@ -55,7 +55,7 @@ def test_an_engine_that_recomputes_is_right_at_the_ends_of_batches(chunked):
 @pytest.mark.parametrize(("engine", "moments"), [("embedded", "times"), ("duckdb", "batches"), (EXAMPLE, "batches")])
 @pytest.mark.parametrize(("work", "name"), STREAMS)
 def test_every_engine_is_right_whichever_rows_come_and_go(chunked, monkeypatch, engine, moments, work, name):
-    monkeypatch.setattr(grading, "WORKLOADS", (work,))
+    monkeypatch.setattr(coverage, "WORKLOADS", (work,))
     found = grade(chunked, engine, name)
     assert (found.grade, found.problem) == (moments, "")
 

@@ -28,9 +28,8 @@ from deltamark.harness.engines.external import named, program
 from deltamark.harness.engines.external.messages import HelloReply
 from deltamark.harness.engines.external.texts import plain
 from deltamark.harness.engines.registry import capabilities, known_engine, open_engine, open_stream
-from deltamark.harness.measure import timing
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.cell_job import CellJob, answers_of, measured
+from deltamark.harness.measure.runs import CellJob, answers_of, measured, timed_run
 from deltamark.harness.results.record import Record
 
 
@@ -209,7 +208,7 @@ def test_changes_that_retract_rows_they_did_not_insert_are_an_error(monkeypatch,
     cell, work = Cell("q06", "0.001", logical=10_000, physical=1, engine=EXAMPLE), workload(chunked, "insert")
     check = open_check(cell, work, job(chunked, cell).answers)
     with pytest.raises(DeltamarkError, match=r"failed to feed: .* a row that they did not insert: \(.*\), weight -1"):
-        timing.run(cell, 0, work, lambda: open_engine(cell, chunked, work, check.add), check)
+        timed_run(cell, 0, work, lambda: open_engine(cell, chunked, work, check.add), check)
 
 
 @pytest.mark.parametrize(("physical", "sample"), [(1, 30), (7, 0), (200_000, 0)])
@@ -218,7 +217,7 @@ def test_several_batches_in_one_request_are_those_of_one_request_each(monkeypatc
     stream_in_thread(monkeypatch, "0.001")
     stream = workload(chunked, work)
     cells = [Cell("q12", "0.001", work, 1, physical, engine=name) for name in (f"exec:{STREAM_FILE} 0.001", "embedded")]
-    runs = [timing.run(cell, sample, stream, partial(open_engine, cell, chunked, stream)) for cell in cells]
+    runs = [timed_run(cell, sample, stream, partial(open_engine, cell, chunked, stream)) for cell in cells]
     several, single = ((len(run.latencies), run.tuples, run.changes, run.loaded_by) for run in runs)
     assert several == single
     assert runs[0].outside > runs[0].seconds == sum(runs[0].latencies)
@@ -228,7 +227,7 @@ def test_an_engine_must_report_each_of_several_batches(chunked, tmp_path):
     program = faulty(tmp_path, STREAM_FILE, apply="return super().apply(request) | {'seconds': [0.0]}")
     cell, stream = Cell("q12", "0.001", "window:100", 1, 7, engine=f"{program} 0.001"), workload(chunked, "window:100")
     with pytest.raises(DeltamarkError, match=r"failed to apply: \d+ changes and 1 seconds for \d+ batches"):
-        timing.run(cell, 0, stream, partial(open_engine, cell, chunked, stream))
+        timed_run(cell, 0, stream, partial(open_engine, cell, chunked, stream))
 
 
 def test_cells_of_an_engine_with_a_session_use_one_program(chunked, tmp_path):

@@ -17,9 +17,9 @@ from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.main import main
 from deltamark.harness.engines.registry import external_info, open_engine
-from deltamark.harness.measure import resources
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.cell_job import CellJob, measured
+from deltamark.harness.measure.runs import CellJob, measured
+from deltamark.harness.measure.timing import CpuUse
 from deltamark.harness.results.plausibility import doubt_of
 from deltamark.harness.results.record import Origin, blank_query_record
 
@@ -53,7 +53,7 @@ def test_the_time_of_an_honest_engine_is_plausible(chunked, place):
 )
 def test_work_that_is_not_in_the_time_is_found(chunked, monkeypatch, place, reason):
     """Also in a run that ends before its processes are listed again."""
-    monkeypatch.setattr("deltamark.harness.measure.timing.LIST_EVERY_S", math.inf)
+    monkeypatch.setattr("deltamark.harness.measure.runs.LIST_EVERY_S", math.inf)
     record = timed(chunked, f"exec:{BUSY} {place}")
     assert reason in doubt_of(record)
     assert record.timed_cpu[0] + record.untimed_cpu[0] > 0.1
@@ -142,7 +142,7 @@ for line in sys.stdin:
 def test_processes_that_end_take_no_cpu_time_back():
     """They count at the latest once their parent has waited for them."""
     with subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
-        use, passed = resources.CpuUse(0.0), []
+        use, passed = CpuUse(0.0), []
         for what in (b"start\n", b"wait\n") * 2:
             parent.stdin.write(what)
             parent.stdin.flush()

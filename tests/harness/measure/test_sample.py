@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from deltamark.harness.measure.sample import SampledRun, sample
+from deltamark.harness.measure.runs import SampledRun, sample
 
 
 def nothing() -> None:

@@ -17,11 +17,9 @@ from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.messages import CellReply, OracleReply
 from deltamark.harness.results import store
 from deltamark.harness.results.record import SPREAD, Origin
-from deltamark.harness.suites.plan import Effort, Plan
-from deltamark.harness.suites.runner import Runner
-from deltamark.harness.suites.tpch.checked_measurer import CheckedMeasurer
+from deltamark.harness.suites.plan import Effort, Plan, Runner
 from deltamark.harness.suites.tpch.grid import GridSettings, SampledCell, grid_cells
-from deltamark.harness.suites.tpch.suite import TpchSuite
+from deltamark.harness.suites.tpch.suite import CheckedMeasurer, TpchSuite
 
 ORIGIN = Origin("code", "versions")
 EFFORT = Effort(3, 600.0)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltamark.errors import DeltamarkError
-from deltamark.harness.suites.rate.arrivals import INTERVAL_S, burst_sizes, due_times, known_arrivals
+from deltamark.harness.suites.rate import INTERVAL_S, burst_sizes, due_times, known_arrivals
 
 
 @given(

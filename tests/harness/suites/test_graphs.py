@@ -13,10 +13,9 @@ from deltamark.datagen.graphs.make import directory_of
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.main import main
 from deltamark.harness.console.reporter import MAX_BAD_LINES
-from deltamark.harness.suites.graphs.counting import LOOPS, by_hand
+from deltamark.harness.suites.graphs.counting import LOOPS, by_hand, oracle
 from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, oriented, stored
-from deltamark.harness.suites.graphs.hypercube import copies, edge_cover
-from deltamark.harness.suites.graphs.motif_runs import oracle
+from deltamark.harness.suites.graphs.virtual_shards import copies, edge_cover
 from deltamark.queries.graph.motifs import MOTIFS, motif
 from deltamark.queries.graph.pattern import read
 
@@ -186,7 +185,7 @@ def test_virtual_shards_of_changing_graphs_are_refused(tmp_path, capsys, more):
 
 def test_the_command_finds_a_disagreement_of_algorithms(tmp_path, capsys, monkeypatch):
     (tmp_path / "x.txt").write_text("1 2\n2 3\n1 3\n")
-    monkeypatch.setattr("deltamark.harness.suites.graphs.load_simulation.rounds.ShardedRun.count", lambda _: 5)
+    monkeypatch.setattr("deltamark.harness.suites.graphs.virtual_shards.ShardedRun.count", lambda _: 5)
     assert main(["motif", "triangle", "--graph", str(tmp_path / "x.txt"), "--static", "--shards", "2"]) == 2
     assert "WRONG" in capsys.readouterr().err
 

@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltamark.harness.suites.rate.bisection import RESOLUTION, STEP, highest_rate
+from deltamark.harness.suites.rate import RESOLUTION, STEP, highest_rate
 
 RATES = st.floats(0.1, 1e9)
 

@@ -20,15 +20,14 @@ from deltamark.dataflow.language.motif import Atom
 from deltamark.dataflow.types import integer
 from deltamark.datagen.graphs.generator import graph
 from deltamark.errors import DeltamarkError
+from deltamark.harness.suites.graphs.counting import oracle
 from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges
-from deltamark.harness.suites.graphs.load_simulation.partitioning_schemes import (
+from deltamark.harness.suites.graphs.partitioning import (
     BalancedPartitioning,
     PrefixPartitioning,
     dealt,
 )
-from deltamark.harness.suites.graphs.load_simulation.rounds import last_ready
-from deltamark.harness.suites.graphs.load_simulation.simulation import ALGORITHMS, ShardedMotif
-from deltamark.harness.suites.graphs.motif_runs import oracle
+from deltamark.harness.suites.graphs.virtual_shards import ALGORITHMS, ShardedMotif, last_ready
 from deltamark.queries.graph.motifs import MOTIFS as NAMED
 
 each_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS)

@@ -16,7 +16,7 @@ from support.paths import ROOT
 
 from deltamark.errors import DeltamarkError
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.cell_job import CellJob
+from deltamark.harness.measure.runs import CellJob
 from deltamark.harness.suites.memory.groups import GroupPlace, candidates, find_place
 from deltamark.harness.suites.memory.trial import Trials
 
@@ -107,7 +107,7 @@ def test_a_run_with_enough_memory_has_figures(trials):
     outcome = trials.run(CellJob(Cell("q06", "0.001"), 0, 1, {}), seconds=60, limit=1 << 30)
     assert outcome.problem == ""
     assert outcome.reply.digest.startswith(("1", "2", "3", "4", "5", "6", "7", "8", "9"))
-    assert 0 < outcome.reply.opened_bytes < outcome.peak_bytes
+    assert 0 < outcome.reply.figures["opened_bytes"][0] < outcome.peak_bytes
 
 
 def test_a_run_over_time_does_not_pass(trials):

@@ -11,24 +11,26 @@ from support.harness.suite_records import record, suite_tables, texts
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.main import main
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.suites.memory import measuring, suite
+from deltamark.harness.measure.messages import CellReply
+from deltamark.harness.suites import registry
+from deltamark.harness.suites.memory import measuring
 from deltamark.harness.suites.memory.groups import GroupPlace
 from deltamark.harness.suites.memory.trial import Outcome, Trials
-from deltamark.harness.suites.memory.trial_process import TrialReply
 from deltamark.harness.suites.table_cell import WrongAnswerError
 from deltamark.harness.suites.tpch.grid import SampledCell
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 
 NEEDED, PEAK = 100_000_000, 130_000_000
-PASSED = TrialReply(digest="1 aa", seconds=0.5, opened_bytes=40_000_000, state_rows=1_000_000, state_bytes=50_000_000)
+FIGURES = {"seconds": [0.5], "opened_bytes": [40_000_000], "state_rows": [1_000_000], "state_bytes": [50_000_000]}
+PASSED = CellReply(digest="1 aa", figures=FIGURES)
 
 
 @pytest.fixture
 def trials(monkeypatch):
     """Return a function that sets the replies of trials: without a limit, and under one with enough memory."""
     place = GroupPlace(Path("/nowhere"), 1)
-    for module in (suite, measuring):
+    for module in (registry, measuring):
         monkeypatch.setattr(module, "find_place", lambda: place)
 
     def set_replies(*, free=PASSED, limited=PASSED):
@@ -36,7 +38,7 @@ def trials(monkeypatch):
             assert seconds > 0
             assert bool(job.answers) == (limit is None), "answers are compared without a limit, digests under limits"
             if limit is not None and limit < NEEDED:
-                return Outcome(TrialReply("failed", "ended"), 1, limit)
+                return Outcome(CellReply(status="failed", problem="ended"), 1, limit)
             return Outcome(free if limit is None else limited, 0, PEAK)
 
         monkeypatch.setattr(Trials, "run", run)
@@ -76,8 +78,8 @@ def test_batchings_workers_and_engines_can_be_chosen(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("limited", "problem"),
     [
-        (TrialReply("wrong", "a row is missing"), "a row is missing"),
-        (TrialReply(digest="1 bb"), "the digest 1 bb, not 1 aa"),
+        (CellReply(status="wrong", problem="a row is missing"), "a row is missing"),
+        (CellReply(digest="1 bb"), "the digest 1 bb, not 1 aa"),
     ],
 )
 def test_a_wrong_answer_under_a_limit_is_wrong(trials, measure_q06, limited, problem):
@@ -87,13 +89,13 @@ def test_a_wrong_answer_under_a_limit_is_wrong(trials, measure_q06, limited, pro
 
 
 def test_a_query_that_fails_without_a_limit_is_a_failure(trials, measure_q06):
-    trials(free=TrialReply("failed", "no such function"))
+    trials(free=CellReply(status="failed", problem="no such function"))
     with pytest.raises(DeltamarkError, match="failed without a limit: no such function"):
         measure_q06()
 
 
 def test_a_refused_query_has_no_number(trials, measure_q06):
-    trials(free=TrialReply("refused", "no subqueries"))
+    trials(free=CellReply(status="refused", problem="no subqueries"))
     (row,) = measure_q06()
     (table,) = suite_tables([record(row.name, note=row.note, suite="memory", table="least")], "memory")
     assert texts(table) == [["q06", "refused", "-", "-", "-", "-", "refused: no subqueries"]]
@@ -103,7 +105,7 @@ def test_without_limits_no_data_is_made(monkeypatch, tmp_path, capsys):
     def find_none():
         raise DeltamarkError("no control group with a limit of memory", "v1: Permission denied", "be root")
 
-    monkeypatch.setattr(suite, "find_place", find_none)
+    monkeypatch.setattr(registry, "find_place", find_none)
     assert main(["bench", "SUITE=memory", f"RESULTS={tmp_path / 'results'}", f"DATA={tmp_path / 'data'}"]) == 2
     assert "no control group with a limit of memory: v1: Permission denied; be root" in capsys.readouterr().err
     assert not (tmp_path / "data").exists()

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.harness.open_loop import FakeClock, FakeEngine
 
-from deltamark.harness.suites.rate.arrivals import due_times
-from deltamark.harness.suites.rate.open_loop import open_loop
+from deltamark.harness.suites.rate import due_times, open_loop
 
 NEVER = 1e9
 

@@ -15,9 +15,8 @@ from deltamark.datagen.workloads.registry import workload
 from deltamark.harness.cli.main import main
 from deltamark.harness.engines.base import RefusedError
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.suites.rate import measuring
-from deltamark.harness.suites.rate.measuring import RateCell, Trials, problem_of
-from deltamark.harness.suites.rate.open_loop import OpenRun
+from deltamark.harness.suites import rate
+from deltamark.harness.suites.rate import OpenRun, RateCell, Trials, problem_of
 from deltamark.harness.suites.table_cell import WrongAnswerError
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
@@ -74,7 +73,7 @@ def test_a_trial_is_sustained_if_its_latency_is_short_and_does_not_grow(run, pro
 
 def test_a_query_without_changes_after_the_load_is_refused(chunked):
     of = replace(OF_Q06, cell=Cell("q11", "0.001", "update:30", physical=1000))
-    assert [row.note for row in measuring.measure(of, chunked.directory)] == ["refused: nothing changes after the load"]
+    assert [row.note for row in rate.measure(of, chunked.directory)] == ["refused: nothing changes after the load"]
 
 
 def test_a_rate_that_fails_is_tried_again(trials, monkeypatch):
@@ -87,9 +86,9 @@ def test_a_rate_that_fails_is_tried_again(trials, monkeypatch):
 
 def test_a_trial_that_loses_changes_is_wrong(trials, monkeypatch):
     for name in ("MAX_GROWTH", "MAX_SHARE"):
-        monkeypatch.setattr(measuring, name, 1e9)
-    changes = measuring._checked_changes(OF_Q06.cell, trials.dataset, trials.work)
-    rounds = measuring.rounds_of(trials.dataset)(OF_Q06.cell)
+        monkeypatch.setattr(rate, name, 1e9)
+    changes = rate._checked_changes(OF_Q06.cell, trials.dataset, trials.work)
+    rounds = rate.rounds_of(trials.dataset)(OF_Q06.cell)
     whole = replace(trials, rounds=rounds, changes=changes, of=replace(OF_Q06, seconds=1e6, limit=1e6))
     assert whole.passes(1e6)
     with pytest.raises(WrongAnswerError, match=rf"has {changes} changes: not {changes + 1}"):
@@ -100,8 +99,8 @@ def test_a_refused_query_has_no_rate(chunked, monkeypatch):
     def refuse(*_):
         raise RefusedError("peer refuses q06", "no decimals", "leave the query out")
 
-    monkeypatch.setattr(measuring, "_checked_changes", refuse)
-    (row,) = measuring.measure(OF_Q06, chunked.directory)
+    monkeypatch.setattr(rate, "_checked_changes", refuse)
+    (row,) = rate.measure(OF_Q06, chunked.directory)
     (table,) = suite_tables([record(row.name, note=row.note, suite="rate", table="trials")], "rate")
     assert texts(table) == [["q06 on embedded", "refused", *["-"] * 8]]
 

@@ -14,7 +14,7 @@ from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import integer
 from deltamark.harness.cli.main import main
-from deltamark.harness.suites.loops import reach
+from deltamark.harness.suites import loops
 from deltamark.queries.graph.reach import components, distances
 
 NODES = 60
@@ -112,6 +112,6 @@ def test_the_suite_prints_its_tables(capsys, tmp_path):
 
 
 def test_a_wrong_answer_is_reported(capsys, monkeypatch, tmp_path):
-    monkeypatch.setattr(reach, "levels", lambda *_: {0: (1, 1)})
+    monkeypatch.setattr(loops, "levels", lambda *_: {0: (1, 1)})
     assert main([*ASKED, f"RESULTS={tmp_path}"]) == 2
     assert "from scratch, at distance 0" in capsys.readouterr().err

@@ -8,9 +8,8 @@ import pytest
 
 from deltamark.harness.cli.main import main
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.suites.sharing import queries
-from deltamark.harness.suites.sharing.loading import arrangements, check, loads
-from deltamark.harness.suites.sharing.queries import SharedQueries
+from deltamark.harness.suites import sharing
+from deltamark.harness.suites.sharing import SharedQueries, arrangements, check, loads
 from deltamark.harness.suites.table_cell import WrongAnswerError
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
@@ -26,7 +25,7 @@ def test_all_answers_are_right_at_any_round(shared):
 
 
 def test_a_wrong_answer_is_reported(shared, monkeypatch):
-    monkeypatch.setattr(queries.Snapshot, "answer", lambda *_: [("wrong",)])
+    monkeypatch.setattr(sharing.Snapshot, "answer", lambda *_: [("wrong",)])
     with pytest.raises(WrongAnswerError, match="q05, together with others, after"):
         check(shared, 1, 1000, [shared.work.rounds])
 
@@ -60,7 +59,7 @@ def test_the_suite_measures_every_table(data, tmp_path, capsys):
 
 
 def test_the_suite_finds_a_wrong_answer(data, tmp_path, capsys, monkeypatch):
-    monkeypatch.setattr(queries.Snapshot, "answer", lambda *_: [("wrong",)])
+    monkeypatch.setattr(sharing.Snapshot, "answer", lambda *_: [("wrong",)])
     words = ["bench", "SUITE=shared", "SF=0.001", f"DATA={data}", f"RESULTS={tmp_path}", "QUERIES=q05", "RUNS=1"]
     assert main([*words, "PHYSICAL=1000"]) == 2
     wrong = capsys.readouterr().err

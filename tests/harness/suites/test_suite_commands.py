@@ -22,10 +22,8 @@ from support.harness.suite_records import (
 from deltamark.harness.cli.main import main
 from deltamark.harness.cli.results import readme
 from deltamark.harness.cli.results.readme import section
-from deltamark.harness.measure import control_work
 from deltamark.harness.results import machine, store
-from deltamark.harness.suites.graphs.suite import GraphSuite
-from deltamark.harness.suites.registry import SUITES
+from deltamark.harness.suites.registry import SUITES, GraphSuite
 from deltamark.harness.suites.table_cell import WrongAnswerError, forking
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
@@ -164,7 +162,9 @@ def test_a_plan_makes_no_data(name, tmp_path, capsys):
 def test_a_stopped_suite_shows_its_records(fakes, tmp_path, capsys, monkeypatch, interrupt):
     directory = tmp_path / machine.name(machine.facts())
     if interrupt == "STOP":
-        monkeypatch.setattr(control_work, "seconds", lambda: (directory / "STOP").touch() or 0.1)
+        monkeypatch.setattr(
+            "deltamark.harness.suites.table_cell.control_seconds", lambda: (directory / "STOP").touch() or 0.1
+        )
     else:
         fakes.interrupted = "4-clique"
     assert main(["bench", "SUITE=graph", f"RESULTS={tmp_path}"]) == (0 if interrupt == "STOP" else 130)

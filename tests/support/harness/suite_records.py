@@ -8,9 +8,8 @@ import time
 from functools import partial
 
 from deltamark.harness.results.record import Origin, Record, TableRow
-from deltamark.harness.suites.plan import Effort, Plan
+from deltamark.harness.suites.plan import Effort, Plan, Runner
 from deltamark.harness.suites.registry import SUITES
-from deltamark.harness.suites.runner import Runner
 from deltamark.harness.suites.table_cell import ForkingMeasurer, TableCell, WrongAnswerError
 
 ORIGIN = Origin("code", "versions", "commit", "session")

@@ -11,9 +11,9 @@ from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
 from deltamark.harness.cli.queries.motif_modes.request import MotifRequest, is_right
 from deltamark.harness.console.console import say, warn, write_csv
+from deltamark.harness.suites.graphs.counting import MotifCosts, counted, relations_of
+from deltamark.harness.suites.graphs.counting import run as run_embedded
 from deltamark.harness.suites.graphs.graph_data import WORKLOADS, EdgeStream
-from deltamark.harness.suites.graphs.motif_runs import MotifCosts, counted, relations_of
-from deltamark.harness.suites.graphs.motif_runs import run as run_embedded
 
 DEFAULT_BATCH = 10_000
 """Changes of edges per batch; not measured."""

@@ -6,8 +6,8 @@ from argparse import Namespace
 from dataclasses import dataclass
 
 from deltamark.harness.console.console import say, warn
+from deltamark.harness.suites.graphs.counting import oracle
 from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, EdgeStream
-from deltamark.harness.suites.graphs.motif_runs import oracle
 from deltamark.queries.graph.pattern import Pattern
 
 

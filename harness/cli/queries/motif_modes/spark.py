@@ -14,7 +14,7 @@ from deltamark.harness.cli.queries.motif_modes.request import MotifRequest, repo
 from deltamark.harness.console.console import warn
 from deltamark.harness.engines.spark_session import on_master
 from deltamark.harness.suites.graphs import spark_motifs
-from deltamark.harness.suites.graphs.motif_runs import MotifCosts, counted, relations_of
+from deltamark.harness.suites.graphs.counting import MotifCosts, counted, relations_of
 from deltamark.harness.suites.graphs.spark_motifs import Changes, Counting, GraphLocation, Indexes, Seeded
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import chain, islice
@@ -11,7 +10,8 @@ from deltamark.dataflow.motifs.static import BATCH_PROPOSALS, StaticMotif
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.queries.motif_modes.request import MotifRequest, report_static_count
 from deltamark.harness.console.console import warn, write_csv
-from deltamark.harness.suites.graphs.motif_runs import indexed
+from deltamark.harness.measure.timing import timed
+from deltamark.harness.suites.graphs.counting import indexed
 
 
 def run(request: MotifRequest) -> int:
@@ -20,12 +20,12 @@ def run(request: MotifRequest) -> int:
     if args.workers > 1 and args.show != "count":
         remedy = "leave --workers out, or only count"
         raise DeltamarkError("several workers only count in a static graph", f"--show {args.show}", remedy)
-    batch, started = args.batch or BATCH_PROPOSALS, time.perf_counter()
-    with closing(indexed(request.rewritten, request.edges, args.workers)) as matches:
-        index_seconds = time.perf_counter() - started
-        code = _show(request, matches, batch)
+    batch = args.batch or BATCH_PROPOSALS
+    indexing, motif = timed(lambda: indexed(request.rewritten, request.edges, args.workers))
+    with closing(motif) as matches:
+        finding, code = timed(lambda: _show(request, matches, batch))
         if code == 0:
-            _report_costs(request, matches, batch, index_seconds, time.perf_counter() - started - index_seconds)
+            _report_costs(request, matches, batch, indexing, finding)
     return code
 
 

@@ -7,9 +7,8 @@ from deltamark.harness.cli.queries.motif_modes.request import MotifRequest, is_s
 from deltamark.harness.console.console import say, warn
 from deltamark.harness.console.table import text
 from deltamark.harness.results.record import Record
-from deltamark.harness.suites.graphs import skew
-from deltamark.harness.suites.graphs.load_simulation import simulation
-from deltamark.harness.suites.graphs.suite import GraphSuite
+from deltamark.harness.suites.graphs.virtual_shards import BATCH, loads
+from deltamark.harness.suites.registry import GraphSuite
 from deltamark.harness.suites.table_cell import WrongAnswerError
 
 
@@ -19,9 +18,9 @@ def run(request: MotifRequest) -> int:
     if not args.static or args.show != "count":
         remedy = "add --static, and list rows without shards"
         raise DeltamarkError("virtual shards only count in static graphs", f"--shards {args.shards}", remedy)
-    batch = args.batch or simulation.BATCH
+    batch = args.batch or BATCH
     try:
-        rows = list(skew.loads(request.edges, args.motif, request.pattern, shards=args.shards, batch=batch))
+        rows = list(loads(request.edges, args.motif, request.pattern, shards=args.shards, batch=batch))
     except WrongAnswerError as error:
         warn(f"WRONG: {error}")
         return 2

@@ -5,7 +5,6 @@ Answers are compared with levels that numpy computes edge by edge, without an in
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import integer
 from deltamark.errors import DeltamarkError
 from deltamark.harness.measure import resources
+from deltamark.harness.measure.timing import Stopwatch, timed
 from deltamark.harness.results.record import TableRow
 from deltamark.harness.suites.table_cell import WrongAnswerError
 from deltamark.queries.graph.reach import by_distance
@@ -108,12 +108,10 @@ def measure(
 def _from_scratch(graph: ChangingGraph, roots: np.ndarray, plan: Collection, expected: Levels) -> float:
     with closing(Dataflow({DISTANCES: plan})) as engine:
         with closing(resources.PretouchedMemory(_touched_bytes(graph))) as warm:
-            seconds = _load(engine, graph, warm)
-        started = time.perf_counter()
-        answer = engine.feed({"roots": _roots(roots, _load_times(graph))})[DISTANCES]
-        seconds += time.perf_counter() - started
-    _compare("from scratch", _summed({}, answer), expected)
-    return seconds
+            loading = _load(engine, graph, warm)
+        seconds, answers = timed(lambda: engine.feed({"roots": _roots(roots, _load_times(graph))}))
+    _compare("from scratch", _summed({}, answers[DISTANCES]), expected)
+    return loading + seconds
 
 
 def _attach(
@@ -123,9 +121,8 @@ def _attach(
     with closing(resources.PretouchedMemory(_touched_bytes(graph))) as warm:
         figures = {"index": _load(engine, graph, warm)}
         index_bytes = engine.state_bytes()
-    started = time.perf_counter()
-    answer = engine.attach(DISTANCES, plan, history={"roots": [_roots(roots, 0)]})
-    figures["attached"] = time.perf_counter() - started
+    history = {"roots": [_roots(roots, 0)]}
+    figures["attached"], answer = timed(lambda: engine.attach(DISTANCES, plan, history=history))
     figures |= {"index_bytes": index_bytes, "more_bytes": engine.state_bytes() - index_bytes}
     engine.retire("index")
     return figures, _summed({}, answer)
@@ -142,15 +139,14 @@ def _touched_bytes(graph: ChangingGraph) -> int:
 
 def _load(engine: Dataflow[dict[str, Batch]], graph: ChangingGraph, warm: resources.PretouchedMemory) -> float:
     """Feed all edges; return the seconds of the engine."""
-    seconds = 0.0
+    watch = Stopwatch()
     for number, start in enumerate(range(0, len(graph.src), LOAD_BATCH_EDGES)):
         src, dst = (ends[start : start + LOAD_BATCH_EDGES].astype(np.int64) for ends in (graph.src, graph.dst))
         batch = Batch(np.full(len(src), number), np.ones(len(src), np.int64), {"src": src, "dst": dst})
         warm.release()
-        started = time.perf_counter()
-        engine.push({"edges": batch})
-        seconds += time.perf_counter() - started
-    return seconds
+        with watch:
+            engine.push({"edges": batch})
+    return watch.seconds
 
 
 def _roots(roots: np.ndarray, at: int) -> Batch:
@@ -159,13 +155,12 @@ def _roots(roots: np.ndarray, at: int) -> Batch:
 
 def _update(engine: Dataflow[dict[str, Batch]], maintained: Levels, batches: Iterator[Batch]) -> tuple[Levels, float]:
     """Feed batches; return the maintained levels, and the seconds of the engine."""
-    seconds = 0.0
+    watch = Stopwatch()
     for batch in batches:
-        started = time.perf_counter()
-        answer = engine.feed({"edges": batch})[DISTANCES]
-        seconds += time.perf_counter() - started
-        maintained = _summed(maintained, answer)
-    return maintained, seconds
+        with watch:
+            answers = engine.feed({"edges": batch})
+        maintained = _summed(maintained, answers[DISTANCES])
+    return maintained, watch.seconds
 
 
 def _batches(graph: ChangingGraph, random: np.random.Generator, size: int, count: int, first: int) -> Iterator[Batch]:

@@ -1,31 +1,200 @@
-"""The measurement of a cell: trials at several rates, until the highest sustained rate is known."""
+"""The measurement of rates: trials in an open loop, until the highest rate is known that an engine sustains.
+
+Arrivals are the times at which rounds become due, which do not depend on the engine. `steady`: a round is due at equal
+intervals. `burst:S`: every millisecond a burst is due, whose share of all rounds is drawn from a Pareto distribution
+with the shape S. Both have the same mean rate. The draws are the same for every rate and engine, so a burst is the same
+share of a second at every rate.
+
+In the open loop, the engine takes all rounds that are due as one batch. The latency of a round counts from the time at
+which it is due, also if the engine is busy then. It ends when the engine has counted the last change of the batch.
+Cutting and converting the batch are part of it, because the rounds wait meanwhile.
+"""
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+import math
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Protocol
+
+import numpy as np
 
 from deltamark.datagen.dataset import Dataset
+from deltamark.datagen.seeded import hashed
 from deltamark.datagen.workloads.registry import workload
 from deltamark.datagen.workloads.workload import Workload
+from deltamark.errors import DeltamarkError, shortened, unknown
 from deltamark.harness.console.console import warn
 from deltamark.harness.console.formatting import brief, rate
 from deltamark.harness.engines.base import Engine, RefusedError, short_name
 from deltamark.harness.engines.registry import capabilities, open_engine
 from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.cell_job import CellJob, WrongError, answers_of, checked_run
+from deltamark.harness.measure.runs import LOAD_ROUNDS, CellJob, WrongError, answers_of, checked_run
 from deltamark.harness.measure.stats import percentile
-from deltamark.harness.measure.timing import LOAD_ROUNDS
+from deltamark.harness.measure.timing import WallClock, without_collections
 from deltamark.harness.measure.windows import rounds_of
 from deltamark.harness.results.record import REFUSED, Figures, TableRow
-from deltamark.harness.suites.rate.arrivals import STEADY, due_times
-from deltamark.harness.suites.rate.bisection import highest_rate
-from deltamark.harness.suites.rate.open_loop import OpenRun, WallClock, open_loop
 from deltamark.harness.suites.table_cell import WrongAnswerError
 from deltamark.harness.suites.tpch.grid import RECOMPUTED_BATCHES
+
+STEADY, BURST = "steady", "burst"
+NAMES = (STEADY, f"{BURST}:S")
+
+INTERVAL_S = 0.001
+"""The time between two bursts. Not tuned."""
+
+MIN_SHAPE, MAX_SHAPE = 1.05, 100.0
+"""Shapes up to 1 have no mean; with large shapes the bursts are nearly equal."""
+
+RANDOM_BITS = 63
+
+
+def known_arrivals(text: str) -> str:
+    """Return the name of arrivals if it is well formed."""
+    if text != STEADY:
+        _shape(text)
+    return text
+
+
+def due_times(arrivals: str, *, rate: float, seconds: float, most: int) -> np.ndarray:
+    """Return the time in seconds at which each round is due, in order.
+
+    rate: rounds per second, in the mean. The rounds are those of the given time, but no more than `most`.
+    """
+    rounds = max(min(int(rate * seconds), most), 1)
+    if arrivals == STEADY:
+        return np.arange(rounds) / rate
+    sizes = burst_sizes(_shape(arrivals), rounds, max(math.ceil(rounds / rate / INTERVAL_S), 1))
+    return np.repeat(np.arange(len(sizes)) * INTERVAL_S, sizes)
+
+
+def burst_sizes(shape: float, rounds: int, bursts: int) -> np.ndarray:
+    """Divide rounds into bursts, whose shares are drawn from a Pareto distribution; a burst may be empty."""
+    drawn = (hashed(BURST, np.arange(bursts)) + 1.0) / 2.0**RANDOM_BITS
+    ends = np.cumsum(drawn ** (-1 / shape))
+    return np.diff(np.rint(ends / ends[-1] * rounds).astype(np.int64), prepend=0)
+
+
+def _shape(text: str) -> float:
+    kind, _, number = text.partition(":")
+    if kind != BURST:
+        raise unknown("arrivals", text, NAMES)
+    try:
+        shape = float(number)
+    except ValueError:
+        shape = math.nan
+    if not MIN_SHAPE <= shape <= MAX_SHAPE:
+        remedy = f"write burst:S with S from {MIN_SHAPE:g} to {MAX_SHAPE:g}, such as burst:1.5"
+        raise DeltamarkError("not a shape of bursts", shortened(text), remedy)
+    return shape
+
+
+class Clock(Protocol):
+    """A clock in seconds, and the way to wait for a time on it."""
+
+    def now(self) -> float: ...
+
+    def wait(self, until: float) -> None: ...
+
+
+@dataclass(frozen=True)
+class OpenRun:
+    """The outcome of an open loop. The times of rounds are in seconds since its beginning."""
+
+    due: np.ndarray
+    completed: np.ndarray
+    """The time at which each round was completed, or at which the loop was given up."""
+    finished: bool
+    """Whether all rounds were completed."""
+    batches: int
+    rows: int
+    changes: int
+
+    @property
+    def latencies(self) -> np.ndarray:
+        """The latency of each round, in increasing order; at least that long for rounds that were not completed."""
+        return np.sort(self.completed - self.due)
+
+    @property
+    def growth(self) -> float:
+        """The median latency of the last quarter of the rounds, less that of the second quarter."""
+        latencies, quarter = self.completed - self.due, len(self.due) // 4
+        if not quarter:
+            return 0.0
+        return float(np.median(latencies[-quarter:]) - np.median(latencies[quarter : 2 * quarter]))
+
+    @property
+    def recovery(self) -> float:
+        """The time from the largest burst until no round that is due waits."""
+        times, first, sizes = np.unique(self.due, return_index=True, return_counts=True)
+        largest = int(sizes.argmax())
+        begin = int(first[largest])
+        waiting = np.append(self.due[begin + 1 :] <= self.completed[begin:-1], False)
+        return float(self.completed[begin:][~waiting][0] - times[largest])
+
+
+def open_loop(engine: Engine, due: np.ndarray, clock: Clock, give_up: float) -> OpenRun:
+    """Feed the next rounds of an engine when they are due. give_up: the time from which on no batch begins."""
+    ends, times, rows, changes = [0], list[float](), 0, 0
+    start = clock.now()
+    while ends[-1] < len(due) and (now := clock.now() - start) < give_up:
+        end = int(np.searchsorted(due, now, side="right"))
+        if end == ends[-1]:
+            clock.wait(start + due[end])
+            continue
+        if taken := engine.take(end - ends[-1]):
+            rows += taken
+            changes += engine.apply()
+        ends.append(end)
+        times.append(clock.now() - start)
+    left = len(due) - ends[-1]
+    completed = np.repeat([*times, clock.now() - start], [*np.diff(ends), left])
+    return OpenRun(due, completed, not left, len(times), rows, changes)
+
+
+RESOLUTION = 1.05
+"""The ratio of the lowest rate that fails to the highest that passes."""
+
+STEP = 4.0
+"""The ratio of two rates before the first bisection: each trial is also a point of the latency by rate. Not tuned."""
+
+
+@dataclass(frozen=True)
+class HighestRate:
+    """The highest rate that passed, and the lowest that failed above it."""
+
+    passed: float
+    failed: float
+
+
+def highest_rate(passes: Callable[[float], bool], guess: float, least: float) -> HighestRate | None:
+    """Return the highest rate that passes; None if no rate from `least` on does.
+
+    From the guess on, rates are multiplied by STEP until one fails, or divided until one passes. Then the geometric
+    mean of the last rate that passed and the last that failed is tried, until their ratio is at most RESOLUTION.
+    """
+    rate = guess
+    if passes(rate):
+        while passes(STEP * rate):
+            rate *= STEP
+    else:
+        rate /= STEP
+        while rate >= least and not passes(rate):
+            rate /= STEP
+    if rate < least:
+        return None
+    passed, failed = rate, STEP * rate
+    while failed > RESOLUTION * passed:
+        middle = math.sqrt(passed * failed)
+        if passes(middle):
+            passed = middle
+        else:
+            failed = middle
+    return HighestRate(passed, failed)
+
 
 ON = " on "
 """The words between the stream and the engine in the name of a cell."""
@@ -108,11 +277,8 @@ class Trials:
         gc.collect()
         with closing(open_engine(cell, self.dataset, self.work)) as engine:
             loaded = _load(engine, first)
-            gc.disable()
-            try:
+            with without_collections():
                 run = open_loop(engine, due, WallClock(), len(due) / rate_of_rounds + self.of.limit)
-            finally:
-                gc.enable()
         changes = loaded + run.changes
         whole = run.finished and len(due) == most and capabilities(cell.engine).has_stream
         if whole and changes != self.changes:

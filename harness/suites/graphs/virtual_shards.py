@@ -1,20 +1,47 @@
-"""The rounds of BiGJoin on shards: prefixes wait at levels, and are extended in batches.
+"""A simulation of BiGJoin over virtual shards, which counts motifs of static relations and the load of each shard.
 
-A round runs the last level that is ready: one shard has BATCH waiting proposals (BiGJoin), or all shards have
-(BiGJoin-S). Each shard makes up to BATCH proposals there. If no level is ready, each shard takes its next BATCH rows of
-the first atom; when none are left, the last level with any work runs.
+It shows the balance of a distributed run, and is slow; dataflow.motifs.static counts motifs fast. The loads of BiGJoin
+and BiGJoin-S are compared in graphs with and without skew, and with the formula of the Shares (Hypercube) algorithm,
+which sends rows wherever a match might be. partitioning.py has the distribution of indexes and work.
+
+Prefixes wait at levels, and are extended in batches, in rounds. A round runs the last level that is ready: one shard
+has BATCH waiting proposals (BiGJoin), or all shards have (BiGJoin-S). Each shard makes up to BATCH proposals there. If
+no level is ready, each shard takes its next BATCH rows of the first atom; when none are left, the last level with any
+work runs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
+from itertools import product
+from typing import Literal, get_args
 
 import numpy as np
 
+from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.language.motif import Atom
+from deltamark.dataflow.motifs.static import extensions
 from deltamark.dataflow.operators.errors import wide_weight
-from deltamark.harness.suites.graphs.load_simulation.partitioning_schemes import PartitioningScheme, ShardLoads
-from deltamark.harness.suites.graphs.load_simulation.sorted_index import SortedIndex, words
+from deltamark.dataflow.plan.nodes import Extend, Node
+from deltamark.dataflow.runtime.dataflow import Dataflow
+from deltamark.errors import DeltamarkError, unknown
+from deltamark.harness.results.record import Figures, TableRow
+from deltamark.harness.suites.graphs.counting import BY_BIGJOIN, agree, bigjoin_of, relations_of
+from deltamark.harness.suites.graphs.graph_data import Edges
+from deltamark.harness.suites.graphs.partitioning import (
+    BalancedPartitioning,
+    PartitioningScheme,
+    PrefixPartitioning,
+    ShardLoads,
+    SortedIndex,
+    words,
+)
+from deltamark.queries.graph.motifs import MOTIFS
+from deltamark.queries.graph.pattern import Pattern
 
 WeightedRows = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Rows, their multiplicities, and their shards."""
@@ -266,3 +293,159 @@ def _times(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def _exact(weights: np.ndarray) -> int:
     """Sum numbers without overflow."""
     return (int((weights >> 32).sum()) << 32) + int((weights & 0xFFFFFFFF).sum())
+
+
+Algorithm = Literal["bigjoin", "bigjoin-s"]
+ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
+SCHEMES: Mapping[Algorithm, type[PartitioningScheme]] = {
+    "bigjoin": PrefixPartitioning,
+    "bigjoin-s": BalancedPartitioning,
+}
+
+BATCH = 1000
+"""Proposals of a shard per round. With w shards the bounds of BiGJoin-S hold from w * max(w, log(IN * MaxOut)) on."""
+
+MAX_SHARDS = 1 << 10
+
+
+class ShardedMotif:
+    """The indexes of a motif: load all rows, then run either algorithm any number of times.
+
+    smaller: pairs of variables, the first of which must be smaller.
+    """
+
+    def __init__(self, atoms: Sequence[Atom], smaller: Sequence[tuple[str, str]] = ()) -> None:
+        self.variables, found = extensions(atoms)
+        self._plans, self._smaller = [each.node for each in found if isinstance(each.node, Extend)], smaller
+        self._index_keys = {(index.rows, index.keys, index.value) for plan in self._plans for index in plan.indexes}
+        self._indexes: dict[tuple[int, tuple[str, ...], str], SortedIndex] = {}
+        self._values = np.zeros(0, np.int64)
+
+    @property
+    def indexes(self) -> int:
+        """The number of indexes, each of all rows of a relation."""
+        return len(self._index_keys)
+
+    def load(self, batches: Mapping[str, Batch]) -> None:
+        """Number the values of the relations, and index their rows."""
+        rows = {of: _rows(of, batches) for of, _, _ in self._index_keys}
+        columns = [column for each in rows.values() for column in each.columns.values()]
+        self._values = np.unique(np.concatenate(columns))
+        for of, keys, value in self._index_keys:
+            codes = {name: np.searchsorted(self._values, column) for name, column in rows[of].columns.items()}
+            index = SortedIndex([codes[each] for each in keys], codes[value], rows[of].diff, max(len(self._values), 1))
+            self._indexes[id(of), keys, value] = index
+
+    def run(self, algorithm: Algorithm, *, shards: int, batch: int = BATCH) -> ShardedRun:
+        """Prepare a run."""
+        if algorithm not in SCHEMES:
+            raise unknown("algorithm", algorithm, SCHEMES)
+        if not 1 <= shards <= MAX_SHARDS or batch < 1:
+            next_step = f"give 1 to {MAX_SHARDS} shards, and batches of at least 1"
+            raise DeltamarkError("no such shards", f"{shards}, batches of {batch}", next_step)
+        seed, *levels = [self._level(each) for each in self._plans]
+        scheme = SCHEMES[algorithm](shards, len(levels))
+        for each in self._indexes.values():
+            scheme.store(each)
+        order = [(levels or [seed])[-1].after.index(each) for each in self.variables]
+        return ShardedRun(scheme, seed, levels, batch=batch, order=order, values=self._values)
+
+    def _level(self, plan: Extend) -> ExtensionLevel:
+        columns, new = plan.rows.schema.names, plan.column
+        found = [
+            LevelIndex(tuple(map(columns.index, each.row_keys)), self._indexes[id(each.rows), each.keys, each.value])
+            for each in plan.indexes
+        ]
+        after = columns if new in columns else (*columns, new)
+        smaller = [
+            (after.index(small), after.index(large))
+            for small, large in self._smaller
+            if new in (small, large) and {small, large} <= set(after)
+        ]
+        return ExtensionLevel(after, columns.index(new) if new in columns else -1, found, smaller)
+
+
+def _rows(of: Node, batches: Mapping[str, Batch]) -> Batch:
+    """Compute a relation without duplicate rows."""
+    with closing(Dataflow(Collection(of))) as worker:
+        found = worker.feed({
+            name: Batch(np.zeros_like(each.time), each.diff, each.columns)
+            for name, each in batches.items()
+            if name in worker.inputs
+        })  # fmt: skip
+    if (found.diff < 0).any():
+        row = [int(column[found.diff.argmin()]) for column in found.columns.values() if isinstance(column, np.ndarray)]
+        raise DeltamarkError("a negative multiplicity", row, "retract only what was inserted before")
+    return found
+
+
+def edge_cover(atoms: Iterable[Sequence[str]]) -> float:
+    """Return the fractional edge cover number of atoms of one or two variables.
+
+    By duality it is the largest sum of weights of variables such that the weights in each atom sum to at most 1. For
+    atoms of two variables some optimal weights are multiples of one half.
+    """
+    pairs = [sorted(set(each)) for each in atoms]
+    variables = sorted({name for each in pairs for name in each})
+    place = {name: at for at, name in enumerate(variables)}
+    limits = [[place[name] for name in each] for each in pairs]
+    halves = product(range(3), repeat=len(variables))
+    return max(sum(each) for each in halves if all(sum(each[at] for at in limit) <= 2 for limit in limits)) / 2
+
+
+def copies(atoms: Sequence[Sequence[str]], shards: int) -> float:
+    """Return the number of copies of the relation on all shards together, if every atom reads the same relation."""
+    return len(atoms) * shards ** (1 - 1 / edge_cover(atoms))
+
+
+SHARDS = 16
+KINDS = ("index", "proposals", "lookups", "messages")
+SIZES = (16, 256, 4096)
+"""Numbers of shards for which the formula of Shares is evaluated."""
+
+MAX_SCALE = 13
+"""The largest rmat:S and zipf:S whose loads are measured: the simulation is slow."""
+
+
+def planted(scale: int, hub: int) -> list[str]:
+    """Return the names of three graphs with planted skew, of one without skew, and of an R-MAT graph."""
+    small = min(scale, MAX_SCALE)
+    return [f"star:{hub}", f"hub:{hub}", f"zipf:{small}", f"grid:{math.isqrt(hub)}", f"rmat:{small}"]
+
+
+def sharded_of(pattern: Pattern, edges: Edges) -> ShardedMotif:
+    """Return the simulation of a motif on shards, before its indexes are loaded."""
+    return ShardedMotif(pattern.over(relations_of(edges)), pattern.smaller)
+
+
+def loads(edges: Edges, name: str, pattern: Pattern, *, shards: int, batch: int) -> Iterator[TableRow]:
+    """Count a motif by both algorithms, compare with BiGJoin without shards, and yield the loads of the shards."""
+    with closing(bigjoin_of(pattern, edges)) as one:
+        one.load({"e": edges.batch()})
+        expected = one.count()
+    motif = sharded_of(pattern, edges)
+    motif.load({"e": edges.batch()})
+    plain: Figures = {}
+    for algorithm in ALGORITHMS:
+        run = motif.run(algorithm, shards=shards, batch=batch)
+        matches = run.count()
+        agree(name, edges, matches, (BY_BIGJOIN, expected))
+        load = run.shown.load
+        figures: Figures = {
+            "found": [matches], "edges": [len(edges)], "shards": [shards], "batch": [batch],
+            "rounds": [run.shown.rounds], "busiest": [load.busiest],
+        }  # fmt: skip
+        for kind in KINDS:
+            each = getattr(load, kind)
+            figures |= {f"{kind}_most": [int(each.max())], f"{kind}_all": [int(each.sum())]}
+        plain = plain or {f"{kind}_plain": figures[f"{kind}_all"] for kind in KINDS}
+        yield TableRow(f"{edges.name}: {algorithm}", figures | plain)
+
+
+def shares() -> Iterator[TableRow]:
+    """Yield the number of copies of an edge on all shards by the formula of Shares, and the number of our indexes."""
+    edges = Edges("any", np.arange(2), np.arange(2))
+    for name, pattern in MOTIFS.items():
+        atoms = [variables for _, variables in pattern.atoms]
+        figures: Figures = {"cover": [edge_cover(atoms)], "indexes": [sharded_of(pattern, edges).indexes]}
+        yield TableRow(name, figures | {f"held_{each}": [copies(atoms, each)] for each in SIZES})

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from typing import Literal
 
@@ -20,10 +21,11 @@ from deltamark.harness.check.difference import difference, unordered_difference
 from deltamark.harness.check.oracle import Oracle
 from deltamark.harness.check.snapshot import Snapshot
 from deltamark.harness.check.verify import random_times
-from deltamark.harness.engines.base import REFUSALS, AnswerEngine, Engine, Row, StreamEngine, first_line
+from deltamark.harness.engines.base import REFUSALS, AnswerEngine, Engine, Row, StreamEngine, first_line, short_name
 from deltamark.harness.engines.plans import sql_inputs
 from deltamark.harness.engines.registry import capabilities, open_engine
 from deltamark.harness.measure.cell import Cell
+from deltamark.harness.results.record import REFUSED, Figures, TableRow
 
 Grade = Literal["times", "batches", "end", "wrong"]
 """The moments at which the answers are right: all logical times, the ends of batches, the end of the stream, none."""
@@ -165,3 +167,18 @@ def _compared(
             yield "batches" if time == end else "times", difference(answer, oracle.answer(cell.sql))
         times = [each for each in times if each > end]
         output.drop()
+
+
+def measure(directory: Path, cell: Cell) -> Iterator[TableRow]:
+    """Grade an engine for a query; yield a row."""
+    found = graded(cell, Dataset.open(directory), Random(str(cell)))  # noqa: S311 (no secret)
+    name = f"{cell.query} {short_name(cell.engine)}"
+    if found.grade is None:
+        yield TableRow(name, {}, REFUSED + found.refused)
+        return
+    figures: Figures = {
+        "grade": [GRADES.index(found.grade)],
+        "recomputed": [int(found.recomputed)],
+        "compared": [found.compared],
+    }
+    yield TableRow(name, figures, found.problem)

@@ -1,1 +1,0 @@
-"""A simulation of the load that BiGJoin and BiGJoin-S put on virtual shards."""

@@ -1,1 +1,0 @@
-"""The loops suite: distances over random graphs."""

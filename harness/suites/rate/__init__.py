@@ -1,1 +1,0 @@
-"""The suite of rates: the highest rate that an engine sustains, and its latency at lower rates."""

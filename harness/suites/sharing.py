@@ -1,0 +1,307 @@
+"""Measurements of several queries over the stream of one scale factor.
+
+Loads: all queries in one dataflow beside the same queries alone, and their shared arrangements. Attachments: a query
+that attaches to a dataflow of others, all at once or incrementally. Answers are compared with DuckDB's.
+
+All work runs in this process, over batches that are cut untimed in advance. The memory of a timed run is touched in
+advance too: see resources.PretouchedMemory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from random import Random
+
+from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.runtime.dataflow import Dataflow
+from deltamark.dataflow.runtime.live_plans import History
+from deltamark.datagen.dataset import Dataset
+from deltamark.datagen.feed import Feed
+from deltamark.datagen.schema import TIMES_PER_ROUND
+from deltamark.datagen.workloads.registry import workload
+from deltamark.datagen.workloads.workload import Workload
+from deltamark.harness.check.difference import difference
+from deltamark.harness.check.oracle import Oracle
+from deltamark.harness.check.snapshot import Snapshot
+from deltamark.harness.engines.inputs import batches, relation_source
+from deltamark.harness.engines.plans import plan_of, sql_inputs
+from deltamark.harness.measure import resources
+from deltamark.harness.measure.cell import Cell
+from deltamark.harness.measure.stats import percentile
+from deltamark.harness.measure.timing import Stopwatch, timed
+from deltamark.harness.results.record import Figures, TableRow
+from deltamark.harness.suites.table_cell import WrongAnswerError
+
+
+@dataclass(frozen=True)
+class SharedQueries:
+    directory: Path
+    cells: Mapping[str, Cell]
+    """By the names of the queries."""
+
+    @cached_property
+    def dataset(self) -> Dataset:
+        return Dataset.open(self.directory)
+
+    @cached_property
+    def work(self) -> Workload:
+        return workload(self.dataset, "insert")
+
+    @cached_property
+    def plans(self) -> Mapping[str, Collection]:
+        return {name: plan_of(cell, self.work) for name, cell in self.cells.items()}
+
+    def feed(self, engine: Dataflow[dict[str, Batch]], logical: int) -> Feed:
+        """Return the stream of the columns that a dataflow reads."""
+        return Feed(self.work, engine.inputs, logical=logical)
+
+    def batches(self, engine: Dataflow[dict[str, Batch]], logical: int, physical: int) -> Iterator[dict[str, Batch]]:
+        feed = self.feed(engine, logical)
+        while not feed.done:
+            yield batches(feed.take(physical))
+
+    def all_rows(self, engine: Dataflow[dict[str, Batch]]) -> Iterator[dict[str, Batch]]:
+        """Yield the stream as one logical batch."""
+        return self.batches(engine, self.work.rounds, 1)
+
+    def loaded(self) -> Dataflow[dict[str, Batch]]:
+        """Return a dataflow of all queries with all rows loaded."""
+        engine = Dataflow(self.plans)
+        for batch in self.all_rows(engine):
+            engine.push(batch)
+        return engine
+
+    def oracle(self) -> Oracle:
+        return Oracle(self.work, sql_inputs(*self.cells.values()), 1)
+
+    def compare(self, name: str, snapshot: Snapshot, oracle: Oracle, where: str) -> None:
+        """Raise an error if the answer of a query differs from DuckDB's."""
+        answer = snapshot.answer(self.cells[name].definition.order_by)
+        if wrong := difference(answer, oracle.answer(self.cells[name].sql)):
+            remedy = "python -m harness verify tells whether the query is right alone"
+            raise WrongAnswerError("a wrong answer", f"{name}, {where}\n{wrong}", remedy)
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """A whole stream, loaded: seconds, tuples fed, the state at its end, and the peak memory of the process."""
+
+    seconds: float
+    tuples: int
+    state_rows: int
+    state_bytes: int
+    peak_bytes: int
+
+
+def loads(shared: SharedQueries, logical: int, physical: int, runs: int) -> Iterator[TableRow]:
+    """Load all queries together and each alone, alternately: once to measure their memory, then timed."""
+    rounds = shared.work.rounds
+    drawn = Random(logical * physical).randrange(1, rounds) // logical * logical  # noqa: S311
+    check(shared, logical, physical, sorted({max(drawn, logical), rounds}))
+
+    def load(names: Sequence[str], touched_bytes: int = 0) -> Loaded:
+        return _load(shared, names, logical, physical, touched_bytes)
+
+    names = list(shared.cells)
+    together, alone = load(names), [load([name]) for name in names]
+    timed_together, timed_alone = [], []
+    for _ in range(runs):
+        timed_together.append([load(names, together.state_bytes)])
+        timed_alone.append([load([name], each.state_bytes) for name, each in zip(names, alone, strict=True)])
+    figures = _figures("together", timed_together, [together]) | _figures("alone", timed_alone, alone)
+    yield TableRow(f"{logical} x {physical}", {"tuples": [together.tuples], **figures})
+
+
+def _load(shared: SharedQueries, names: Sequence[str], logical: int, physical: int, touched_bytes: int) -> Loaded:
+    """Load the stream into one dataflow of some of the queries."""
+    plans = {name: shared.plans[name] for name in names}
+    resources.reset_peak()
+    with closing(Dataflow(plans)) as engine, closing(resources.PretouchedMemory(touched_bytes)) as warm:
+        watch, tuples = Stopwatch(), 0
+        for batch in shared.batches(engine, logical, physical):
+            warm.release()
+            with watch:
+                engine.push(batch)
+            tuples += sum(len(each.time) for each in batch.values())
+        return Loaded(watch.seconds, tuples, engine.state_rows(), engine.state_bytes(), resources.peak())
+
+
+def _figures(name: str, timed: Sequence[Sequence[Loaded]], sizes: Sequence[Loaded]) -> Figures:
+    """Sum the seconds of loads, run by run, and their state; the peak is that of the largest."""
+    return {
+        f"{name}_seconds": [sum(each.seconds for each in run) for run in timed],
+        f"{name}_rows": [sum(each.state_rows for each in sizes)],
+        f"{name}_bytes": [sum(each.state_bytes for each in sizes)],
+        f"{name}_peak": [max(each.peak_bytes for each in sizes)],
+    }
+
+
+def check(shared: SharedQueries, logical: int, physical: int, rounds: Sequence[int]) -> None:
+    """Compare all answers with DuckDB's after some numbers of rounds; raise an error at the first difference."""
+    with closing(Dataflow(shared.plans)) as engine, closing(shared.oracle()) as oracle:
+        feed = shared.feed(engine, logical)
+        snapshots = {name: Snapshot(plan.schema) for name, plan in shared.plans.items()}
+        for stop in rounds:
+            while not feed.done and feed.round < stop:
+                batch = batches(feed.take(min(physical, -(-(stop - feed.round) // logical))))
+                for name, changes in engine.feed(batch).items():
+                    snapshots[name].add(changes)
+            oracle.at(TIMES_PER_ROUND * min(feed.round, shared.work.rounds) - 1)
+            for name, snapshot in snapshots.items():
+                where = f"together with others, after {feed.round} rounds in batches of {logical} x {physical}"
+                shared.compare(name, snapshot, oracle, where)
+
+
+def arrangements(shared: SharedQueries) -> Iterator[TableRow]:
+    """List the arrangements that several queries read after all rows were loaded, the largest first."""
+    with closing(shared.loaded()) as engine:
+        several = [each for each in engine.sharing() if len(each[1]) > 1]
+    for name, queries, rows, size in sorted(several, key=lambda each: -each[-1]) or [("none", [], 0, 0)]:
+        yield TableRow(name, {"rows": [rows], "bytes": [size]}, " ".join(queries))
+
+
+def filters(shared: SharedQueries) -> Iterator[TableRow]:
+    """List the planner's decisions about arrangements that differ in their filters."""
+    names = "apart", "left", "bytes_apart", "bytes_as_one", "in_vain"
+    with closing(Dataflow(shared.plans)) as engine:
+        decisions = [
+            (name, (each.apart, len(each.filters), each.bytes_apart, each.bytes_as_one, each.wasted_probes))
+            for name, each in engine.choices()
+        ]
+    for name, values in decisions or [("none", (0, 0, 0, 0, 0))]:
+        yield TableRow(name, {figure: [value] for figure, value in zip(names, values, strict=True)})
+
+
+MIN_REPEAT_S, MAX_REPEATS = 0.2, 5
+"""An attachment is repeated for this time in all, but at most this often. Not tuned."""
+
+FORWARD_ROUNDS, SMALL_BATCH_ROUNDS, SMALL_BATCHES = 100_000, 1000, 500
+"""Rounds in an untimed batch, rounds in a batch beside an incremental attachment, and the number of timed batches
+before it.
+"""
+
+JOINS = {
+    "lines and their orders": ("lineitem", "orders", "orderkey"),
+    "customers and suppliers of a nation": ("customer", "supplier", "nationkey"),
+}
+"""The joins that attach incrementally, by name: two relations and their key."""
+
+
+def attachments(shared: SharedQueries) -> Iterator[TableRow]:
+    """Attach each query to all others: a second time, and after it was retired; compare its answers with DuckDB's."""
+    with closing(shared.loaded()) as engine, closing(shared.oracle()) as oracle:
+        oracle.at(TIMES_PER_ROUND * shared.work.rounds - 1)
+        for name, plan in shared.plans.items():
+            second = f"{name} again"
+            history = _history(shared, plan)
+            with_arrangements = _fastest(engine, second, plan, history)
+            engine.retire(name)
+            without = _fastest(engine, name, plan, history)
+            first = _attached(engine, name, plan, history)
+            for answer in (first.answer, engine.attach(second, plan, history=history)):
+                snapshot = Snapshot(plan.schema)
+                snapshot.add(answer)
+                shared.compare(name, snapshot, oracle, "attached while others run, after all rows")
+            engine.retire(second)
+            alone = _from_scratch(shared, plan)
+            figures: Figures = {"there": [with_arrangements], "others": [without], "alone": [alone]}
+            yield TableRow(name, figures | {"kept_bytes": [first.kept_bytes], "peak_bytes": [first.peak_bytes]})
+
+
+@dataclass(frozen=True)
+class Attached:
+    """An attached query: its answer, the state that it has added, and the growth of the process at its peak."""
+
+    answer: Batch
+    kept_bytes: int
+    peak_bytes: int
+
+
+def _attached(engine: Dataflow[dict[str, Batch]], name: str, plan: Collection, history: History) -> Attached:
+    """Attach a query once more, so that the pages of its rows in files are mapped already, and count memory."""
+    state = engine.state_bytes()
+    resources.reset_peak()
+    before = resources.peak()
+    answer = engine.attach(name, plan, history=history)
+    return Attached(answer, max(engine.state_bytes() - state, 0), max(resources.peak() - before, 0))
+
+
+def _fastest(engine: Dataflow[dict[str, Batch]], name: str, plan: Collection, history: History) -> float:
+    watch = Stopwatch()
+    for _ in watch.repeats(MAX_REPEATS, MIN_REPEAT_S):
+        with watch:
+            engine.attach(name, plan, history=history)
+        engine.retire(name)
+    return min(watch.laps)
+
+
+def _from_scratch(shared: SharedQueries, plan: Collection) -> float:
+    """Return the seconds of creating a dataflow and of loading all rows into it at once."""
+    with (watch := Stopwatch()):
+        alone = Dataflow({"alone": plan})
+    with closing(alone) as engine:
+        for batch in shared.all_rows(engine):
+            with watch:
+                engine.push(batch)
+    return watch.seconds
+
+
+def _history(shared: SharedQueries, plan: Collection) -> History:
+    """Return all rows of the stream that a plan reads."""
+    with closing(Dataflow({"alone": plan})) as engine:
+        rows = next(shared.all_rows(engine))
+    return {name: [batch] for name, batch in rows.items()}
+
+
+def incremental_attachments(shared: SharedQueries, fuel: int) -> Iterator[TableRow]:
+    """Load half of the stream, then continue in small batches while large joins attach incrementally."""
+    with closing(Dataflow(shared.plans)) as engine:
+        feed = shared.feed(engine, 1)
+        while feed.round < shared.work.rounds // 2:
+            engine.push(batches(feed.take(FORWARD_ROUNDS)))
+        with closing(resources.PretouchedMemory(engine.state_bytes())) as warm:
+            small = _SmallBatches(engine, feed, warm)
+            for name, (*sides, key) in JOINS.items():
+                left, right = (relation_source(side, shared.work) for side in sides)
+                plan = left.select(key).join(right.select(key), on=key).count()
+                columns = dict.fromkeys(sides, (key,))
+                history = batches(Feed(shared.work, columns, logical=feed.round).take(1))
+                figures = _attach_beside(small, name, plan, {side: [batch] for side, batch in history.items()}, fuel)
+                yield TableRow(name, {"fuel": [fuel], **figures})
+
+
+@dataclass(frozen=True)
+class _SmallBatches:
+    """The stream from now on, in small batches."""
+
+    engine: Dataflow[dict[str, Batch]]
+    feed: Feed
+    warm: resources.PretouchedMemory
+
+    def push(self) -> float:
+        """Push a small batch; return its seconds."""
+        batch = batches(self.feed.take(SMALL_BATCH_ROUNDS))
+        self.warm.release()
+        return timed(lambda: self.engine.push(batch))[0]
+
+
+def _attach_beside(small: _SmallBatches, name: str, plan: Collection, history: History, fuel: int) -> Figures:
+    """Return the batch latencies of the running queries alone, and while another one attaches."""
+    engine = small.engine
+    alone = sorted(small.push() for _ in range(SMALL_BATCHES))
+    begin, _ = timed(lambda: engine.attach(name, plan, history=history, fuel=fuel))
+    beside = [begin + small.push()]
+    while engine.pending and not small.feed.done:
+        beside.append(small.push())
+    completed = engine.pending is None
+    engine.retire(name)
+    figures: Figures = {"there": [int(completed)], "batches": [len(beside)]}
+    for side, latencies in (("alone", alone), ("beside", sorted(beside))):
+        figures |= {f"{side}_p{percent}": [percentile(latencies, percent)] for percent in (50, 99)}
+        figures |= {f"{side}_max": [latencies[-1]]}
+    return figures

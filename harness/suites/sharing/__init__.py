@@ -1,1 +1,0 @@
-"""The sharing suite: all queries in one dataflow beside each query alone."""

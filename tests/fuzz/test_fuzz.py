@@ -16,7 +16,7 @@ from support.random_plans.choices import Replayed, Seeded
 from support.reference import operators
 
 from deltamark.dataflow.kernels.core.guard import OutOfBoundsError
-from deltamark.dataflow.plan.nodes import Threshold
+from deltamark.dataflow.operators.threshold import Threshold
 from deltamark.dataflow.runtime.worker import Worker
 from fuzz import children, kinds
 from fuzz.__main__ import main, settings_of

@@ -16,7 +16,8 @@ from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.motif import Atom
 from deltamark.dataflow.motifs.static import extensions
-from deltamark.dataflow.plan.nodes import Extend, Node
+from deltamark.dataflow.operators.extend import Extend
+from deltamark.dataflow.operators.node import Node
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.errors import DeltamarkError, unknown
 from deltamark.harness.suites.graphs.load_simulation.partitioning_schemes import (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 
@@ -14,11 +15,18 @@ from deltamark.dataflow.kernels.hashing.hash_map import RUN_KEYS, KeyMap
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.program import RoomBlock
 from deltamark.dataflow.kernels.text.pool import TextPool
-from deltamark.dataflow.plan.cardinality import RowCount
 from deltamark.dataflow.plan.direct_keys import is_direct, is_paged
 
 HASHED_ENTRIES = 1024
 """Entries of a new hashed map. Not measured."""
+
+
+@dataclass(frozen=True)
+class RowCount:
+    """The live rows of a node: a bound, by which memory is sized, and their expected number, if it is known."""
+
+    bound: int
+    expected: float = math.inf
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,10 @@ from collections.abc import Iterator, Mapping
 
 from deltamark.dataflow.language.binder import bind, ratio_columns
 from deltamark.dataflow.language.expr import RatioExpr, SumExpr
-from deltamark.dataflow.plan.nodes import Node, Sum
+from deltamark.dataflow.operators.aggregate import Sum
+from deltamark.dataflow.operators.linear import subtracts
+from deltamark.dataflow.operators.node import Node
 from deltamark.dataflow.plan.terms import Term
-from deltamark.dataflow.plan.traversal import subtracts
 from deltamark.dataflow.types import LARGEST, Type
 from deltamark.errors import DeltamarkError
 

@@ -18,9 +18,17 @@ from deltamark.dataflow.language.binder import bind_value, column_value, conditi
 from deltamark.dataflow.language.expr import Expr, Operand, RatioExpr, SumExpr, count
 from deltamark.dataflow.language.iteration import looped
 from deltamark.dataflow.language.synonyms import COLLECTION
-from deltamark.dataflow.plan import nodes
+from deltamark.dataflow.operators.aggregate import Aggregate
+from deltamark.dataflow.operators.consolidate import Consolidate
+from deltamark.dataflow.operators.extreme import Extreme
+from deltamark.dataflow.operators.input import Input
+from deltamark.dataflow.operators.join import Join
+from deltamark.dataflow.operators.linear import Concat, Filter, Negate, Project
+from deltamark.dataflow.operators.node import Node, is_unique, walk
+from deltamark.dataflow.operators.null_row import NullRow
+from deltamark.dataflow.operators.threshold import Threshold
+from deltamark.dataflow.operators.top import Direction, TopK
 from deltamark.dataflow.plan.terms import Ratio, Term, column, null
-from deltamark.dataflow.plan.weights import is_unique
 from deltamark.dataflow.types import Field, Schema, Type
 from deltamark.errors import DeltamarkError, unknown_attribute
 
@@ -52,14 +60,14 @@ def declared(name: str, fields: Iterable[Field], rows: int = ROWS, key: Names = 
     schema = Schema(tuple(fields), int(rows))
     for each in _names(key):
         schema[each]  # an unknown column is an error
-    return Collection(nodes.Input(name, _names(key), schema=schema))
+    return Collection(Input(name, _names(key), schema=schema))
 
 
 @dataclass(frozen=True, repr=False)
 class Collection:
     """A multiset of rows that changes over time."""
 
-    node: nodes.Node
+    node: Node
 
     @property
     def schema(self) -> Schema:
@@ -68,7 +76,7 @@ class Collection:
 
     def where(self, predicate: Expr) -> Collection:
         """Keep the rows that satisfy a condition: `sales.where((col.price > 5) & (col.shop == 3))`."""
-        return Collection(nodes.Filter(self.node, condition(predicate, self.schema), schema=self.schema))
+        return Collection(Filter(self.node, condition(predicate, self.schema), schema=self.schema))
 
     def select(self, *names: str, **exprs: Operand) -> Collection:
         """Keep some columns and add computed ones: `sales.select("shop", twice=2 * col.price)`."""
@@ -91,11 +99,11 @@ class Collection:
         schema = self.schema
         for other in others:
             schema = Schema(schemas.common_fields(schema, other.schema), schema.rows + other.schema.rows)
-        return Collection(nodes.Concat((self.node, *(other.node for other in others)), schema=schema))
+        return Collection(Concat((self.node, *(other.node for other in others)), schema=schema))
 
     def negate(self) -> Collection:
         """Negate every weight: `a.concat(b.negate())` subtracts b from a."""
-        return Collection(nodes.Negate(self.node, schema=self.schema))
+        return Collection(Negate(self.node, schema=self.schema))
 
     def aggregate(self, by: Names = (), **aggregates: SumExpr | RatioExpr) -> Collection:
         """Compute sums, counts and averages per group: `sales.aggregate("shop", sold=count(), mean=col.price.mean())`.
@@ -108,7 +116,7 @@ class Collection:
         fields = [*map(self.schema.field, keys), *(Field(each.name, type_) for each, type_ in columns)]
         schemas.refuse_repeated([field.name for field in fields])
         schema = Schema(tuple(fields), min(self.schema.rows, schemas.groups_of(fields[: len(keys)])))
-        return Collection(nodes.Aggregate(self.node, keys, tuple(each for each, _ in columns), schema=schema))
+        return Collection(Aggregate(self.node, keys, tuple(each for each, _ in columns), schema=schema))
 
     def count(self, by: Names = ()) -> Collection:
         """Count the rows of each group, in a column `count`: `sales.count(by="shop")`."""
@@ -122,7 +130,7 @@ class Collection:
         """Keep the rows whose multiplicity is at least `least`, once each."""
         if least < 1:
             raise DeltamarkError("no such multiplicity", least, "give at least 1")
-        return Collection(nodes.Threshold(self.node, least, schema=self.schema))
+        return Collection(Threshold(self.node, least, schema=self.schema))
 
     def join(self, other: Collection, on: JoinKeys, *, null_keys: bool = False) -> Collection:
         """Pair the rows with equal keys; the result has all columns of both sides, and the keys once.
@@ -138,7 +146,7 @@ class Collection:
         if is_unique(self.node, left_keys):
             rows = min(rows, other.schema.rows)
         schema = Schema((*self.schema.fields, *kept), rows)
-        return Collection(nodes.Join(self.node, other.node, left_keys, right_keys, schema=schema))
+        return Collection(Join(self.node, other.node, left_keys, right_keys, schema=schema))
 
     def semijoin(self, other: Collection, on: JoinKeys) -> Collection:
         """Keep the rows whose keys occur in the other collection (WHERE ... IN)."""
@@ -183,22 +191,20 @@ class Collection:
         """
         if not isinstance(k, int) or k < 1:
             raise DeltamarkError("no such number of rows", k, "give at least 1")
-        given: list[tuple[str, nodes.Direction]] = [
+        given: list[tuple[str, Direction]] = [
             (each.removeprefix("-"), "descending" if each.startswith("-") else "ascending") for each in order
         ]
         named = {name for name, _ in given}
         for name in named:
             self.schema[name]  # an unknown column is an error
-        rest: list[tuple[str, nodes.Direction]] = [
-            (name, "ascending") for name in self.schema.names if name not in named
-        ]
+        rest: list[tuple[str, Direction]] = [(name, "ascending") for name in self.schema.names if name not in named]
         schema = replace(self.schema, rows=min(k, self.schema.rows))
-        return Collection(nodes.TopK(self.node, k, (*given, *rest), schema=schema))
+        return Collection(TopK(self.node, k, (*given, *rest), schema=schema))
 
     def or_null(self) -> Collection:
         """Add one row of NULL while there are no rows, as SQL's aggregate over an empty table has."""
         fields = tuple(replace(field, type=field.type.or_null()) for field in self.schema.fields)
-        return Collection(nodes.NullRow(self.node, schema=Schema(fields, max(self.schema.rows, 1))))
+        return Collection(NullRow(self.node, schema=Schema(fields, max(self.schema.rows, 1))))
 
     def iterate(self, body: Callable[[Collection], Collection]) -> Collection:
         """Apply a body repeatedly, beginning with these rows, until nothing changes.
@@ -213,11 +219,11 @@ class Collection:
 
     def consolidate(self) -> Collection:
         """Sum the weights of equal rows within each time, and drop rows of weight zero."""
-        return Collection(nodes.Consolidate(self.node, schema=self.schema))
+        return Collection(Consolidate(self.node, schema=self.schema))
 
     def explain(self, *, workers: int = 1) -> str:
         """Describe the plan as a tree, with the estimated rows of each operator: `print(sales.explain())`."""
-        from deltamark.dataflow.explain.explain import explain_plans  # noqa: PLC0415 (it loads the compiler)
+        from deltamark.dataflow.explain import explain_plans  # noqa: PLC0415 (it loads the compiler)
 
         return explain_plans({"answer": self.node}, workers)
 
@@ -243,7 +249,7 @@ class Collection:
     @property
     def _input_name(self) -> str:
         """The name of the first input that the rows come from."""
-        return next((each.name for each in nodes.walk(self.node) if isinstance(each, nodes.Input)), "right")
+        return next((each.name for each in walk(self.node) if isinstance(each, Input)), "right")
 
     def _project(self, values: Mapping[str, Term | Ratio]) -> Collection:
         terms: dict[str, Term] = {}
@@ -255,7 +261,7 @@ class Collection:
         sql_of = {column(field.name, field.type): field.sql for field in self.schema.fields}
         fields = tuple(Field(name, term.type, sql_of.get(term, "")) for name, term in terms.items())
         schema = Schema(fields, self.schema.rows)
-        return Collection(nodes.Project(self.node, tuple(terms.items()), schema=schema))
+        return Collection(Project(self.node, tuple(terms.items()), schema=schema))
 
     def _join_keys(
         self, other: Collection, on: JoinKeys, *, null_keys: bool = False
@@ -276,7 +282,7 @@ class Collection:
             raise DeltamarkError("a value that may be missing", of, "give it a value by .coalesce(...)")
         if self.schema[of].kind == "text":
             raise DeltamarkError("texts have no largest or smallest here", of, "use top(...), which orders them")
-        return Collection(nodes.Extreme(self.node, keys, of, which, tuple(levels), schema=self.schema))
+        return Collection(Extreme(self.node, keys, of, which, tuple(levels), schema=self.schema))
 
 
 def _names(names: Names) -> tuple[str, ...]:

@@ -12,8 +12,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from math import prod
 
-from deltamark.dataflow.plan.loops import MAX_ITERATIONS, closing, free, inside
-from deltamark.dataflow.plan.nodes import Concat, Filter, Iterate, Join, Negate, Node, Project, Variable, walk
+from deltamark.dataflow.operators.iterate import Iterate, Variable, closing, free, inside
+from deltamark.dataflow.operators.join import Join
+from deltamark.dataflow.operators.linear import Concat, Filter, Negate, Project
+from deltamark.dataflow.operators.loop import MAX_ITERATIONS
+from deltamark.dataflow.operators.node import Node, walk
 from deltamark.dataflow.types import LARGEST, Field, Schema, Type
 from deltamark.errors import DeltamarkError
 

@@ -18,7 +18,7 @@ from typing import Any, Literal, get_args
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.expr import Expr, col
-from deltamark.dataflow.plan.nodes import Extend, IndexRead
+from deltamark.dataflow.operators.extend import Extend, IndexRead
 from deltamark.dataflow.types import Field, Schema, Type
 from deltamark.errors import DeltamarkError, unknown
 

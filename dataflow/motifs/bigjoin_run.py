@@ -17,8 +17,9 @@ from deltamark.dataflow.kernels.motifs import layout as kernel
 from deltamark.dataflow.kernels.motifs.layout import BigJoin, KeyColumn, Prefix, PrefixLevel, StaticExtender
 from deltamark.dataflow.kernels.status import FAILED, NEEDS_ROOM
 from deltamark.dataflow.operators.errors import wide_weight
-from deltamark.dataflow.operators.motifs.index import Index, Indexed
-from deltamark.dataflow.plan.nodes import Extend, Node
+from deltamark.dataflow.operators.extend import Extend
+from deltamark.dataflow.operators.index import Index, Indexed
+from deltamark.dataflow.operators.node import Node
 from deltamark.dataflow.types import FOREVER, key_range
 from deltamark.errors import DeltamarkError
 

@@ -20,7 +20,7 @@ from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.motifs.bigjoin_run import BigJoinRun, ExtensionStep, RunStatistics
-from deltamark.dataflow.plan.nodes import Extend
+from deltamark.dataflow.operators.extend import Extend
 from deltamark.dataflow.runtime.process_pool import ProcessPool
 from deltamark.dataflow.runtime.worker import Worker
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
-from deltamark.dataflow.operators.motifs.extend import ExtendCounts
+from deltamark.dataflow.operators.extend import ExtendCounts
 
 StateT = TypeVar("StateT")
 ReadT = TypeVar("ReadT")

@@ -1,1 +1,1 @@
-"""One module an operator: the blocks that it appends to a program, and the state behind them."""
+"""The operators, one module each: nodes, what the passes must know of them, blocks, state and errors."""

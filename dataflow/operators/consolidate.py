@@ -2,16 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.kernels.arrangements.consolidate import ConsolidateBlock
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
 from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.operators.distribution import Columns, Distribution, OperatorDistribution, gather
 from deltamark.dataflow.operators.errors import WeightOverflow
+from deltamark.dataflow.operators.node import Emission, JoinReads, Node, Placing, Requirement, is_unique
 
 TABLE_ENTRIES = 1 << 14
 """Entries of a new table of rows. Not measured."""
+
+
+@dataclass(frozen=True, eq=False)
+class Consolidate(Node):
+    """The rows with one update per row and time."""
+
+    rows: Node
+
+    consolidated: ClassVar[bool] = True
+
+    def required(self, columns: Sequence[str], reads: JoinReads) -> Iterable[Requirement]:
+        return [(self.rows, columns)]
+
+    def determines(self, names: frozenset[str]) -> bool:
+        return is_unique(self.rows, names)
+
+    def distributed(self, inputs: Sequence[Distribution], columns: Columns) -> OperatorDistribution:
+        names = tuple(columns[self.rows])
+        return gather(inputs[0], names, [self.schema[name] for name in names])
+
+    def wishes(self, placing: Placing) -> list[Distribution]:
+        return [placing.owned(self.rows)]
+
+    def emit(self, emission: Emission, streams: Sequence[Stream]) -> Stream:
+        return consolidate(streams[0], emission.columns(self))
 
 
 def consolidate(stream: Stream, names: Sequence[str]) -> Stream:

@@ -14,8 +14,8 @@ from deltamark.dataflow.kernels.parallel import exchange as kernel
 from deltamark.dataflow.kernels.parallel.deal import DealBlock
 from deltamark.dataflow.kernels.parallel.key_partition import reciprocal
 from deltamark.dataflow.kernels.program import LateBlock
+from deltamark.dataflow.operators.distribution import Distribution, Exchange
 from deltamark.dataflow.operators.linear import selected_rows
-from deltamark.dataflow.plan.passes.distribution import Distribution, Exchange
 from deltamark.dataflow.types import Type
 
 

@@ -1,8 +1,11 @@
-"""Join of two arrangements."""
+"""Join: the pairs of rows with equal keys, of two arrangements that other joins may share."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 from deltamark.dataflow.builder.program import Program
 from deltamark.dataflow.builder.stream import Stream
@@ -10,33 +13,179 @@ from deltamark.dataflow.kernels.arrangements.join import JoinBlock, JoinSide
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.operators.arrangement import Arrangement
+from deltamark.dataflow.operators.distribution import (
+    WHOLE,
+    Columns,
+    Distribution,
+    OperatorDistribution,
+    crossed,
+    fits,
+    together,
+)
 from deltamark.dataflow.operators.errors import WeightOverflow
+from deltamark.dataflow.operators.node import (
+    Emission,
+    JoinReads,
+    Keys,
+    Node,
+    Placing,
+    Requirement,
+    expected_rows,
+    is_unique,
+    spanned_types,
+)
+from deltamark.dataflow.plan.term_sql import listed, on_columns
 from deltamark.dataflow.plan.terms import Term
+from deltamark.dataflow.types import Type, key_count
 
 
-def join(
-    program: Program, arrangements: Sequence[Arrangement], conditions: Sequence[Term | None],
-    columns: Mapping[str, tuple[int, Term]],
-) -> Stream:  # fmt: skip
-    """Append the join of the left and the right arrangement. conditions: the residual filter of each side.
+@dataclass(frozen=True, eq=False)
+class Join(Node):
+    """The pairs of rows with equal keys: all columns of the left row, and those of the right one that are no keys."""
+
+    left: Node
+    right: Node
+    left_keys: Keys
+    right_keys: Keys
+
+    @property
+    def keys(self) -> tuple[Keys, Keys]:
+        return self.left_keys, self.right_keys
+
+    @cached_property
+    def key_types(self) -> tuple[Type, ...]:
+        """The types of the keys, each spanning those of both sides."""
+        return spanned_types(self.left, self.left_keys, self.right, self.right_keys)
+
+    @property
+    def title(self) -> str:
+        return "join" if self.left_keys else "cross join"
+
+    def description(self, required: Collection[str]) -> str:
+        read = listed(name for name in self.schema.names if name in required)
+        return f"{on_columns(*self.keys)} -> {read}".strip()
+
+    def required(self, columns: Sequence[str], reads: JoinReads) -> Iterator[Requirement]:
+        origins = [self.origin(name, reads.looping) for name in columns]
+        for side in (0, 1):
+            names = [name for origin, name in origins if origin == side]
+            if self.inputs[side] in reads.looping:
+                yield self.input_requirement(side, names)
+            elif (requirement := reads(self, side, names)) is not None:
+                yield requirement
+
+    def input_requirement(self, side: int, columns: Sequence[str]) -> Requirement:
+        """Return the requirement of one side on its own input, given the columns besides the keys."""
+        return self.inputs[side], [*self.keys[side], *columns]
+
+    def origin(self, name: str, looping: Collection[Node]) -> tuple[int, str]:
+        """Choose the side that a column is read from, and its name there: a key is read where there are fewer rows."""
+        if name not in self.left.schema:
+            return 1, name
+        if name in self.left_keys and self not in looping and expected_rows(self.right) < expected_rows(self.left):
+            return 1, self.right_keys[self.left_keys.index(name)]
+        return 0, name
+
+    def determines(self, names: frozenset[str]) -> bool:
+        """Return whether a row of one side has at most one partner, and these columns determine the row."""
+        right_of = dict(zip(self.left_keys, self.right_keys, strict=True))
+        of_right = [right_of.get(name, name) for name in names if name in right_of or name not in self.left.schema]
+        of_left = [name for name in names if name in self.left.schema]
+        return (is_unique(self.right, self.right_keys) and is_unique(self.left, of_left)) or (
+            is_unique(self.left, self.left_keys) and is_unique(self.right, of_right)
+        )
+
+    def selects_from(self, rows: Node) -> bool:
+        return self.left is rows and is_unique(self.right, self.right_keys)
+
+    def estimate(self, inputs: Sequence[float]) -> float:
+        types = [self.left.schema[name] for name in self.left_keys]
+        keys = math.prod(each.high - each.low + 1 for each in types)
+        return inputs[0] * (inputs[1] / max(min(keys, max(inputs)), 1))
+
+    def distributed(self, inputs: Sequence[Distribution], columns: Columns) -> OperatorDistribution:
+        """Bring rows of equal keys together; without keys, send the smaller side, often one row, to all workers."""
+        if self.left_keys:
+            return together(self.keys, self.key_types, inputs, self.schema.names)
+        return crossed(self.inputs, int(self.left.schema.rows >= self.right.schema.rows), inputs, columns)
+
+    def wishes(self, placing: Placing) -> list[Distribution]:
+        if self.left_keys:
+            return placing.together(self.inputs, self.keys, self.key_types)
+        left, right = map(placing.default, self.inputs)
+        return [WHOLE, right] if placing.is_small(self.left) else [left, WHOLE]
+
+    def is_open(self, placing: Placing) -> bool:
+        return all(map(placing.is_free, self.inputs)) and any(map(placing.is_small, self.inputs))
+
+    def below(self, wish: Distribution, placing: Placing) -> list[Distribution] | None:
+        """Deal both sides by keys, or one side, and have the other one whole."""
+        if wish.kind != "owned":
+            return None
+        right_of = dict(zip(self.left_keys, self.right_keys, strict=True))
+        if set(wish.by) <= right_of.keys():
+            types = dict(zip(self.left_keys, self.key_types, strict=True))
+            if fits(wish, [types[name] for name in wish.by]):
+                return [wish, replace(wish, by=tuple(right_of[name] for name in wish.by))]
+        if set(wish.by) <= set(self.left.schema.names) and placing.is_small(self.right):
+            return [wish, WHOLE]
+        by = tuple(right_of.get(name, name) for name in wish.by)
+        if set(by) <= set(self.right.schema.names) and placing.is_small(self.left):
+            return [WHOLE, replace(wish, by=by)]
+        return None
+
+    def preferred(self, keys: Keys) -> Iterable[tuple[Node, Keys]]:
+        return zip(self.inputs, self.keys, strict=True)
+
+    def emit(self, emission: Emission, streams: Sequence[Stream]) -> Stream:
+        sides, columns = emission.arranged(self)
+        return _join(emission.program, sides, columns)
+
+
+def repeats_rows(node: Node, names: Iterable[str]) -> bool:
+    """Return whether joins below a node are expected to make more rows than some of its columns have values.
+
+    Then many of these rows are equal.
+    """
+    return _has_joined_rows(node) and expected_rows(node) > key_count(node.schema[name] for name in names)
+
+
+def _has_joined_rows(root: Node) -> bool:
+    """Return whether a join has made updates of a result that are not consolidated since."""
+    seen: set[Node] = set()
+    remaining = [root]
+    while remaining:
+        node = remaining.pop()
+        if isinstance(node, Join):
+            return True
+        if node not in seen and not node.consolidated:
+            seen.add(node)
+            remaining += node.inputs
+    return False
+
+
+def _join(
+    program: Program, sides: Sequence[tuple[Arrangement, Term | None]], columns: Mapping[str, tuple[int, Term]]
+) -> Stream:
+    """Append the join of two arrangements, each with its residual filter.
 
     columns: for each column of the output the side that stores it, and the stored term.
     """
     size, time, diff, *slots = (program.cell(), *(program.vector() for _ in range(4)))
-    left, right = (_side(program, *side) for side in zip(arrangements, slots, conditions, strict=True))
+    left, right = (_side(program, *side, cell) for side, cell in zip(sides, slots, strict=True))
     program.add(Opcode.JOIN, JoinBlock, left=left, right=right, size=size, time=time, diff=diff)
     program.add_state(WeightOverflow())
 
     def compute(name: str) -> int:
         side, term = columns[name]
-        cell, width = arrangements[side].stored[term]
+        cell, width = sides[side][0].stored[term]
         return stream.take(cell, slots[side], width)
 
     stream = Stream(program, size, time, diff, compute)
     return stream
 
 
-def _side(program: Program, arrangement: Arrangement, slots: int, condition: Term | None) -> int:
+def _side(program: Program, arrangement: Arrangement, condition: Term | None, slots: int) -> int:
     """Make the block of a side of a join. slots: the cell of the slots of its rows in the output."""
     bitmap, bit = arrangement.bitmap(condition)
     hits = program.memory.reserve(UNBOUNDED_WORDS)

@@ -1,11 +1,11 @@
-"""Operators without state: input, filter, projection, negation and concatenation."""
+"""Operators without state: filter, projection, negation and concatenation."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
-from deltamark.dataflow.batch import BYTES, MISSING
 from deltamark.dataflow.builder.program import Program
 from deltamark.dataflow.builder.stream import Selection, Stream
 from deltamark.dataflow.builder.terms import evaluate
@@ -13,89 +13,227 @@ from deltamark.dataflow.builder.texts import InputText, numbers_of
 from deltamark.dataflow.kernels import expressions
 from deltamark.dataflow.kernels.arrangements.merge import MergeBlock, MergedStream
 from deltamark.dataflow.kernels.opcodes import Opcode
-from deltamark.dataflow.kernels.program import InputBlock, SliceBlock
-from deltamark.dataflow.plan import nodes
+from deltamark.dataflow.operators.distribution import (
+    ANYWHERE,
+    WHOLE,
+    Columns,
+    Distribution,
+    Exchange,
+    OperatorDistribution,
+    fits,
+    to_owner,
+)
+from deltamark.dataflow.operators.node import Emission, JoinReads, Keys, Node, Placing, Requirement, is_unique, walk
 from deltamark.dataflow.plan.ranges import column_ranges, other_conditions
-from deltamark.dataflow.plan.terms import Term, conjuncts
-from deltamark.dataflow.types import Type
+from deltamark.dataflow.plan.selectivity import DEFAULT_SELECTIVITY, selectivity
+from deltamark.dataflow.plan.term_sql import identifier, sql
+from deltamark.dataflow.plan.terms import Term, all_of, conjuncts
 
-NO_ARRAY = 0, 0
+
+@dataclass(frozen=True, eq=False)
+class _Linear(Node):
+    """An operator of one row at a time, which any worker can run on any rows."""
+
+    rows: Node
+
+    def required(self, columns: Sequence[str], reads: JoinReads) -> Iterable[Requirement]:
+        return [(self.rows, columns)]
+
+    def distributed(self, inputs: Sequence[Distribution], columns: Columns) -> OperatorDistribution:
+        return OperatorDistribution((None,), inputs[0])
+
+    def is_open(self, placing: Placing) -> bool:
+        return placing.is_free(self.rows)
+
+    def preferred(self, keys: Keys) -> Iterable[tuple[Node, Keys]]:
+        return [(self.rows, keys)]
 
 
-class InputReader:
-    """The block of an input, and the columns that are read from it, with their arrays."""
+@dataclass(frozen=True, eq=False)
+class Filter(_Linear):
+    """The rows that satisfy a condition."""
 
-    def __init__(self, program: Program, node: nodes.Input) -> None:
-        self.node = node
-        self.names: list[str] = []
-        self.arrays: dict[str, tuple[int, int]] = {}
-        """The cell of each array, and the bytes of its elements."""
-        self.bases = 0
-        """The address of a table of the arrays' addresses."""
-        self._program = program
-        self._size, self._time, self._diff = program.cell(), program.cell(), program.cell()
-        self.block = program.block(InputBlock, size=self._size, time=self._time, diff=self._diff, skips_unread=1)
+    condition: Term
 
-    def stream(self, names: Iterable[str]) -> Stream:
-        """Return a stream of columns. Their cells point at the slice, so reading them costs nothing."""
-        self._read([name for name in names if name not in self.names])
-        return self._stream(self._size, self._time, self._diff, self.arrays)
+    def description(self, required: Collection[str]) -> str:
+        return sql(self.condition)
 
-    def slice(self) -> Stream:
-        """Append the binding of other cells to this worker's slice; return its stream of the columns read so far."""
-        program = self._program
-        arrays = {name: (program.cell(), width) for name, (_, width) in self.arrays.items()}
-        size, time, diff = program.cell(), program.cell(), program.cell()
-        cells = program.table([cell for cell, _ in arrays.values()])
-        program.add(Opcode.TAKE_SLICE, SliceBlock, input=self.block, size=size, time=time, diff=diff, cells=cells)
-        return self._stream(size, time, diff, arrays)
+    def required(self, columns: Sequence[str], reads: JoinReads) -> Iterable[Requirement]:
+        return [(self.rows, [*columns, *sorted(self.condition.columns)])]
 
-    def _stream(self, size: int, time: int, diff: int, arrays: Mapping[str, tuple[int, int]]) -> Stream:
-        texts = {name: _text(arrays, name) for name in self.names if self.node.schema[name].kind == "text"}
-        raw = {name: arrays[name] for name in self.names if name not in texts}
-        stream = Stream(
-            self._program, size, time, diff, lambda name: _column(stream, name), raw=raw, input_text=texts.get
+    def determines(self, names: frozenset[str]) -> bool:
+        return is_unique(self.rows, names)
+
+    def has_null(self, name: str) -> bool:
+        tests = (each.args[0] for each in conjuncts(self.condition) if each.op == "not")
+        is_tested = any(each.op == "is_null" and each.args[0].value == name for each in tests)
+        return not is_tested and self.rows.has_null(name)
+
+    def estimate(self, inputs: Sequence[float]) -> float:
+        sums = self.rows.sum_columns
+        terms = conjuncts(self.condition)
+        of_sums = [each for each in terms if each.columns & sums]
+        others = [each for each in terms if not each.columns & sums]
+        kept_share = DEFAULT_SELECTIVITY ** len(of_sums) * (selectivity(all_of(others)) if others else 1.0)
+        return inputs[0] * kept_share
+
+    @property
+    def sum_columns(self) -> frozenset[str]:
+        return self.rows.sum_columns
+
+    def emit(self, emission: Emission, streams: Sequence[Stream]) -> Stream:
+        """Select the rows; columns are taken when they are first read."""
+        return selected_rows(_narrowed(Selection.of(streams[0]), self.condition))
+
+
+@dataclass(frozen=True, eq=False)
+class Project(_Linear):
+    """Named terms over each row."""
+
+    columns: tuple[tuple[str, Term], ...]
+
+    @cached_property
+    def terms(self) -> Mapping[str, Term]:
+        return dict(self.columns)
+
+    @cached_property
+    def copied(self) -> Mapping[str, str]:
+        """The columns that are copied from the input, with their names in the input."""
+        return {name: term.value for name, term in self.columns if term.op == "column"}
+
+    def description(self, required: Collection[str]) -> str:
+        return ", ".join(_written(name, term) for name, term in self.columns if name in required)
+
+    def required(self, columns: Sequence[str], reads: JoinReads) -> Iterable[Requirement]:
+        return [(self.rows, [name for each in columns for name in sorted(self.terms[each].columns)])]
+
+    def determines(self, names: frozenset[str]) -> bool:
+        sources = (_source(self.terms[name], self.rows) for name in names if name in self.terms)
+        return is_unique(self.rows, [source for source in sources if source is not None])
+
+    def has_null(self, name: str) -> bool:
+        return self.rows.has_null(self.copied[name]) if name in self.copied else super().has_null(name)
+
+    @property
+    def sum_columns(self) -> frozenset[str]:
+        sums = self.rows.sum_columns
+        return frozenset(name for name, source in self.copied.items() if source in sums)
+
+    def distributed(self, inputs: Sequence[Distribution], columns: Columns) -> OperatorDistribution:
+        """Follow the columns by which rows are owned; if one is dropped, their owner is unknown."""
+        owned = inputs[0]
+        if owned.kind == "owned":
+            new = {old: name for name, old in reversed(list(self.copied.items()))}
+            is_kept = set(owned.by) <= new.keys()
+            owned = replace(owned, by=tuple(new[name] for name in owned.by)) if is_kept else ANYWHERE
+        return OperatorDistribution((None,), owned)
+
+    def below(self, wish: Distribution, placing: Placing) -> list[Distribution] | None:
+        if wish.kind != "owned":
+            return [wish]
+        by = tuple(self.copied[name] for name in wish.by if name in self.copied)
+        return [replace(wish, by=by)] if len(by) == len(wish.by) else None
+
+    def preferred(self, keys: Keys) -> Iterable[tuple[Node, Keys]]:
+        are_copied = all(name in self.copied for name in keys)
+        return [(self.rows, tuple(self.copied[name] for name in keys) if are_copied else ())]
+
+    def emit(self, emission: Emission, streams: Sequence[Stream]) -> Stream:
+        """Return a stream whose columns are computed when they are first read."""
+        (stream,) = streams
+        terms, copied = self.terms, self.copied
+        raw = {name: stream.raw[source] for name, source in copied.items() if source in stream.raw}
+
+        def input_text(name: str) -> InputText | None:
+            source = copied.get(name)
+            return None if source is None or source in stream.computed else stream.input_text(source)
+
+        return Stream(
+            stream.program, stream.size, stream.time, stream.diff, lambda name: evaluate(stream, terms[name]), raw=raw,
+            input_text=input_text,
+        )  # fmt: skip
+
+
+def _written(name: str, term: Term) -> str:
+    text = sql(term)
+    return text if text == identifier(name) else f"{text} AS {identifier(name)}"
+
+
+def _source(term: Term, rows: Node) -> str | None:
+    """Return the column that a term copies: `coalesce(column, x)` does if the column is never NULL."""
+    match term:
+        case Term(op="column"):
+            return str(term.value)
+        case Term(op="coalesce", args=(Term(op="column", value=name), Term(op="literal"))) if not rows.has_null(name):
+            return str(name)
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class Negate(_Linear):
+    """The rows with negated weights."""
+
+    def emit(self, emission: Emission, streams: Sequence[Stream]) -> Stream:
+        (stream,) = streams
+        diff = stream.program.vector()
+        stream.program.add(
+            Opcode.SUBTRACT_FROM, expressions.BinaryBlock, size=stream.size, a=stream.diff, constant=0, result=diff
         )
-        return stream
-
-    def _read(self, names: Sequence[str]) -> None:
-        """Read more columns. The input changes once all memory is reserved, so an error before leaves it as it was."""
-        program, arrays = self._program, dict(self.arrays)
-        for name in names:
-            for array, width in _arrays(name, self.node.schema[name]):
-                arrays[array] = program.cell(), width
-        cells, widths = (program.table([array[index] for array in arrays.values()]) for index in (0, 1))
-        bases, words = program.words(max(len(arrays), 1)), InputBlock(self.block).as_words
-        words.columns, words.bases, words.widths, words.cells = len(arrays), bases, widths, cells
-        self.names, self.arrays, self.bases = [*self.names, *names], arrays, bases
+        return Stream(stream.program, stream.size, stream.time, diff, stream.column)
 
 
-def _text(arrays: Mapping[str, tuple[int, int]], name: str) -> InputText:
-    return InputText(*(arrays.get(f"{name}{suffix}", NO_ARRAY)[0] for suffix in ("", BYTES, MISSING)))
+@dataclass(frozen=True, eq=False)
+class Concat(Node):
+    """The sum of collections with the same columns."""
 
+    parts: tuple[Node, ...]
 
-def _arrays(name: str, type_: Type) -> list[tuple[str, int]]:
-    """List the arrays of a column, with the bytes of their elements: 0 for the bytes of texts, which all rows share."""
-    arrays = [(name, type_.width)]
-    if type_.kind == "text":
-        arrays.append((f"{name}{BYTES}", 0))
-        if type_.nullable:
-            arrays.append((f"{name}{MISSING}", 1))
-    return arrays
+    def required(self, columns: Sequence[str], reads: JoinReads) -> Iterable[Requirement]:
+        return [(each, columns) for each in self.parts]
 
+    def determines(self, names: frozenset[str]) -> bool:
+        kept = self.antijoined
+        return kept is not None and is_unique(kept, names)
 
-def _column(stream: Stream, name: str) -> int:
-    """Return the cell of an input's column as int64."""
-    text = stream.input_text(name)
-    if text is not None:
-        return numbers_of(stream.program, stream.size, text.cells(stream.program, stream.size))
-    cell, width = stream.raw[name]
-    return cell if width == 8 else stream.take(cell, 0, width)
+    @property
+    def antijoined(self) -> Node | None:
+        """The rows from which an antijoin subtracts those that have a partner; None if the sum is no antijoin."""
+        if len(self.parts) != 2 or not isinstance(self.parts[1], Negate):
+            return None
+        return self.parts[0] if self.parts[1].rows.selects_from(self.parts[0]) else None
 
+    def estimate(self, inputs: Sequence[float]) -> float:
+        return sum(inputs)
 
-def where(stream: Stream, node: nodes.Filter) -> Stream:
-    """Append the selection of the rows that satisfy a condition; columns are taken when they are first read."""
-    return selected_rows(_narrowed(Selection.of(stream), node.condition))
+    def distributed(self, inputs: Sequence[Distribution], columns: Columns) -> OperatorDistribution:
+        """Move the parts to the rows of one of them, if these are owned by columns that all parts have.
+
+        The last such part is chosen: in an antijoin it is the result of a join, whose rows have been moved already.
+        """
+        if len(set(inputs)) == 1 and inputs[0].kind != "scanned":
+            return OperatorDistribution((None,) * len(inputs), inputs[0])
+        names = tuple(columns[self])
+        target = next((each for each in reversed(inputs) if self._accepts(each, names)), None)
+        if target is None:
+            own = to_owner(names, [self.schema[name] for name in names])
+            return OperatorDistribution(tuple(own if each == WHOLE else None for each in inputs), ANYWHERE)
+        exchange = Exchange("owner", target.by, target.low)
+        return OperatorDistribution(tuple(None if each == target else exchange for each in inputs), target)
+
+    def _accepts(self, distribution: Distribution, names: Iterable[str]) -> bool:
+        """Return whether the rows can be moved to the owners of others, by columns `names` that both have."""
+        if distribution.kind != "owned" or not set(distribution.by) <= set(names):
+            return False
+        return fits(distribution, [self.schema[name] for name in distribution.by])
+
+    def is_open(self, placing: Placing) -> bool:
+        return all(map(placing.is_free, self.parts))
+
+    def preferred(self, keys: Keys) -> Iterable[tuple[Node, Keys]]:
+        return [(each, keys) for each in self.parts]
+
+    def emit(self, emission: Emission, streams: Sequence[Stream]) -> Stream:
+        return concat(emission.program, streams, emission.columns(self))
 
 
 def filter_bits(stream: Stream, conditions: Sequence[Term]) -> int:
@@ -159,30 +297,6 @@ def _selected_text(stream: Stream, narrowed: Stream, selected: int, name: str) -
     return replace(text, rows=narrowed.take(text.rows, selected) if text.rows else selected)
 
 
-def select(stream: Stream, node: nodes.Project) -> Stream:
-    """Return the stream of a projection, whose columns are computed when they are first read."""
-    terms, copied = node.terms, node.copied
-    raw = {name: stream.raw[source] for name, source in copied.items() if source in stream.raw}
-
-    def input_text(name: str) -> InputText | None:
-        source = copied.get(name)
-        return None if source is None or source in stream.computed else stream.input_text(source)
-
-    return Stream(
-        stream.program, stream.size, stream.time, stream.diff, lambda name: evaluate(stream, terms[name]), raw=raw,
-        input_text=input_text,
-    )  # fmt: skip
-
-
-def negate(stream: Stream) -> Stream:
-    """Append the negation of all weights."""
-    diff = stream.program.vector()
-    stream.program.add(
-        Opcode.SUBTRACT_FROM, expressions.BinaryBlock, size=stream.size, a=stream.diff, constant=0, result=diff
-    )
-    return Stream(stream.program, stream.size, stream.time, diff, stream.column)
-
-
 def concat(program: Program, streams: Sequence[Stream], names: Sequence[str]) -> Stream:
     """Append the merge of several streams in order of time."""
     inputs = [_merged(program, stream, names) for stream in streams]
@@ -199,3 +313,15 @@ def _merged(program: Program, stream: Stream, names: Sequence[str]) -> int:
     """Make the block of one of the merged streams."""
     columns = program.table([stream.time, stream.diff, *map(stream.column, names)])
     return program.block(MergedStream, size=stream.size, time=stream.time, columns=columns)
+
+
+def subtracts(root: Node) -> bool:
+    """Return whether a plan negates rows anywhere."""
+    return any(isinstance(each, Negate) for each in walk(root))
+
+
+def is_consolidated(root: Node) -> bool:
+    """Return whether a result has one update per row and time. A projection that keeps every column preserves this."""
+    if isinstance(root, Project):
+        return set(root.copied.values()) >= set(root.rows.schema.names) and is_consolidated(root.rows)
+    return root.consolidated

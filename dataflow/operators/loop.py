@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-from deltamark.dataflow.builder.key_ids import KeyIds, key_ids
+from deltamark.dataflow.builder.key_ids import KeyIds, RowCount, key_ids
 from deltamark.dataflow.builder.keys import MAX_PACKED_KEYS, Key, NamedValue, key_columns, key_of, key_values
 from deltamark.dataflow.builder.program import Program
 from deltamark.dataflow.builder.stream import Stream
@@ -22,12 +22,14 @@ from deltamark.dataflow.kernels.loops.worklist import Worklist
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.operators.arrangement import Arrangement
 from deltamark.dataflow.operators.errors import WeightOverflow, negative_multiplicity, wide_weight
-from deltamark.dataflow.operators.groups.grouped_rows import COMPLEMENTED, reverse_order
-from deltamark.dataflow.plan.cardinality import RowCount
-from deltamark.dataflow.plan.loops import MAX_ITERATIONS, Closing
+from deltamark.dataflow.operators.grouped_rows import COMPLEMENTED, reverse_order
+from deltamark.dataflow.operators.node import Node
 from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.types import Type, key_count
 from deltamark.errors import DeltamarkError
+
+MAX_ITERATIONS = 1 << 20
+"""The iterations of a loop within one epoch; a loop that needs more is an error."""
 
 TRACE_ENTRIES = 1024
 """Entries of a new trace's table. Not measured."""
@@ -43,6 +45,20 @@ MAX_ROWS = 512
 measured."""
 
 LARGEST_VALUE = kernel.NO_VALUE - 1
+
+
+@dataclass(frozen=True)
+class Closing:
+    """The end of a body: rows are kept per key, either by multiplicity or by the best value of a column.
+
+    below: the node whose rows are reduced; of: the column whose best value is kept; least: the least multiplicity.
+    """
+
+    below: Node
+    keys: tuple[str, ...]
+    of: str | None = None
+    which: Literal["largest", "smallest"] = "smallest"
+    least: int = 1
 
 
 def enter(stream: Stream, names: Sequence[str], *, is_beginning: bool) -> tuple[int, Stream]:

@@ -1,1 +1,1 @@
-"""Plan nodes, and bound expressions; `passes` are the steps of the compiler that take and return plans."""
+"""Terms of plans: bound expressions, their ranges, selectivity and SQL."""

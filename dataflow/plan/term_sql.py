@@ -58,6 +58,18 @@ def listed(names: Iterable[str]) -> str:
     return ", ".join(map(identifier, names))
 
 
+def by_columns(keys: Sequence[str]) -> str:
+    """Write the columns of groups; nothing if there are none."""
+    return f"by {listed(keys)}" if keys else ""
+
+
+def on_columns(left: Sequence[str], right: Sequence[str]) -> str:
+    """Write the columns by which two collections are joined; nothing if there are none."""
+    pairs = [(identifier(mine), identifier(theirs)) for mine, theirs in zip(left, right, strict=True)]
+    keys = ", ".join(mine if mine == theirs else f"{mine} = {theirs}" for mine, theirs in pairs)
+    return f"on {keys}" if keys else ""
+
+
 def _written(term: Term) -> tuple[str, int]:
     """Return the SQL of a term, and how tightly it binds."""
     match term.op:

@@ -65,7 +65,7 @@ class Term:
     may_fail: bool = field(init=False)
     """Whether computing the term can raise an error for some rows: a substring may be too long to pack."""
     digest: str = field(init=False, default="")
-    """A name for the content, once `dataflow.plan.interning` has made it."""
+    """A name for the content, once `dataflow.operators.interning` has made it."""
 
     def __post_init__(self) -> None:
         own = frozenset([self.value] if self.op == "column" else [])

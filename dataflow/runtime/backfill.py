@@ -17,7 +17,7 @@ from deltamark.dataflow.codegen.compiled import SharedArrangement
 from deltamark.dataflow.codegen.compiler import Added
 from deltamark.dataflow.kernels.core.memory import Scratch
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.plan.traversal import subtracts
+from deltamark.dataflow.operators.linear import subtracts
 from deltamark.dataflow.runtime.history import HistoryLoad
 from deltamark.dataflow.runtime.read_holds import FedBatches, HeldTime, ReadHolds
 from deltamark.dataflow.runtime.worker import Worker

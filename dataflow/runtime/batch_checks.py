@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 
 from deltamark.dataflow.batch import Batch, Column, Pointers, pointers_to
-from deltamark.dataflow.plan.nodes import Input
+from deltamark.dataflow.operators.input import Input
 from deltamark.dataflow.plan.term_sql import literal
 from deltamark.dataflow.types import LAST_TIME, NULL, Type, nullable_texts
 from deltamark.errors import DeltamarkError

@@ -12,7 +12,7 @@ from deltamark.dataflow.builder.program import SLICE_ROWS
 from deltamark.dataflow.kernels.core.guard import REGISTRY, Range
 from deltamark.dataflow.kernels.core.memory import view, words
 from deltamark.dataflow.kernels.program import InputBlock
-from deltamark.dataflow.operators.linear import InputReader
+from deltamark.dataflow.operators.input import InputReader
 from deltamark.dataflow.runtime.batch_checks import Accepted, accept
 from deltamark.errors import DeltamarkError
 

@@ -7,12 +7,12 @@ from operator import methodcaller
 from types import TracebackType
 from typing import Generic, NoReturn, Self, TypeVar, overload
 
+from deltamark.dataflow import explain
 from deltamark.dataflow.batch import Batch, EachBatch, Times
-from deltamark.dataflow.codegen.node_parts import ANSWER
-from deltamark.dataflow.explain import explain
+from deltamark.dataflow.codegen.compiled import ANSWER
 from deltamark.dataflow.kernels.core.memory import Uncopied
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.plan.passes.sharing import Choice
+from deltamark.dataflow.passes.share import Choice
 from deltamark.dataflow.runtime.exclusive import Exclusive
 from deltamark.dataflow.runtime.hold import Hold
 from deltamark.dataflow.runtime.live_plans import LivePlans

@@ -27,8 +27,8 @@ from deltamark.dataflow.kernels.hashing.hash_map import id_limit
 from deltamark.dataflow.kernels.loops.iterate import IterateBlock
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.operators.arrangement import Arrangement
-from deltamark.dataflow.plan.nodes import Node
-from deltamark.dataflow.plan.passes.sharing import ArrangementKey
+from deltamark.dataflow.operators.node import Node
+from deltamark.dataflow.passes.share import ArrangementKey
 
 ENDING = (Opcode.AGGREGATE, Opcode.THRESHOLD, Opcode.UPDATE_GROUPS, Opcode.CONSOLIDATE)
 """Operators that emit at the end of a time."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from deltamark.dataflow.builder.program import Op, ProgramPart, Schedule
 from deltamark.dataflow.codegen.compiled import Compiled
-from deltamark.dataflow.explain.tree import Measurement
+from deltamark.dataflow.explain import Measurement
 from deltamark.dataflow.kernels.core.blocks import Operator
 from deltamark.dataflow.kernels.loops.iterate import IterateBlock
 from deltamark.dataflow.kernels.opcodes import Opcode

@@ -14,7 +14,7 @@ from deltamark.dataflow.batch import BYTES, Batch, EachBatch, Pointers
 from deltamark.dataflow.builder.program import Op, OperatorState, wait_alone
 from deltamark.dataflow.builder.texts import read_texts
 from deltamark.dataflow.codegen.compiled import Compiled
-from deltamark.dataflow.explain.tree import Measurements
+from deltamark.dataflow.explain import Measurements
 from deltamark.dataflow.kernels.batches import BatchesBlock
 from deltamark.dataflow.kernels.core.guard import lent
 from deltamark.dataflow.kernels.core.memory import view

@@ -17,8 +17,8 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.plan.passes.pruning import required_columns
-from deltamark.dataflow.plan.traversal import base_inputs
+from deltamark.dataflow.operators.input import base_inputs
+from deltamark.dataflow.passes.prune import required_columns
 from deltamark.dataflow.runtime.batch_checks import checked_column
 from deltamark.dataflow.spark.chain import chained, staged
 from deltamark.dataflow.spark.ingest.source_task import as_arrow

@@ -8,7 +8,8 @@ import pyarrow as pa
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.codegen.compiler import compile_plans
-from deltamark.dataflow.plan.nodes import INDEX_READERS, walk
+from deltamark.dataflow.operators.extend import Extension
+from deltamark.dataflow.operators.node import walk
 from deltamark.dataflow.runtime.exclusive import Exclusive
 from deltamark.dataflow.runtime.worker import Worker
 from deltamark.dataflow.spark.ingest.wire import messages_for, unpack
@@ -25,7 +26,7 @@ class Shard:
         outputs = stage.plan.stages[stage.number]
         self._outputs = [each for each in outputs if number == 0 or not each.first_shard_only]
         worker = Worker(compile_plans({each.edge.name: each.node for each in self._outputs}))
-        if any(isinstance(node, INDEX_READERS) for each in self._outputs for node in walk(each.node)):
+        if any(isinstance(node, Extension) for each in self._outputs for node in walk(each.node)):
             worker.take_whole_feeds()  # the copies of an index must change in one order, whatever the slices
         self._worker = Exclusive("shard", worker)
         arriving = stage.plan.arriving(stage.number)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.operators.node import is_unique
 from deltamark.dataflow.plan.terms import number
-from deltamark.dataflow.plan.weights import is_unique
 from deltamark.dataflow.sql.algebra import operations as algebra
 from deltamark.dataflow.sql.algebra.join_tree import JoinTree, taken_apart
 from deltamark.dataflow.sql.algebra.operations import ALL_ROWS, AggregateCall, Order, Relational

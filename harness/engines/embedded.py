@@ -126,7 +126,7 @@ class ParallelEngine(Engine):
     name, capabilities = EmbeddedEngine.name, EmbeddedEngine.capabilities
 
     def __init__(self, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> None:
-        from deltamark.dataflow.codegen.node_parts import ANSWER  # noqa: PLC0415 (most commands need no kernels)
+        from deltamark.dataflow.codegen.compiled import ANSWER  # noqa: PLC0415 (most commands need no kernels)
         from deltamark.dataflow.runtime.worker_group import WorkerGroup  # noqa: PLC0415
 
         del dataset

@@ -16,7 +16,8 @@ from support.random_plans.streams import Streams, cut, inputs_of, streams_for, t
 from support.reference.answers import answer
 from support.reference.rows import Row, Rows, consolidated
 
-from deltamark.dataflow.plan.nodes import Concat, walk
+from deltamark.dataflow.operators.linear import Concat
+from deltamark.dataflow.operators.node import walk
 from deltamark.dataflow.types import NULL, Schema
 from deltamark.errors import DeltamarkError
 from fuzz.engines import SLICE_ROWS, FedWorkers

@@ -18,7 +18,8 @@ from deltamark.dataflow.kernels.arrangements.slots import is_dead
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.operators.arrangement import Arrangement
-from deltamark.dataflow.plan.nodes import Join, Node, walk
+from deltamark.dataflow.operators.join import Join
+from deltamark.dataflow.operators.node import Node, walk
 from deltamark.dataflow.runtime.worker import Worker
 from fuzz.example import changed
 

@@ -14,7 +14,8 @@ from support.random_plans.streams import Streams, cut, inputs_of, spoiled, strea
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.plan.nodes import NullRow, walk
+from deltamark.dataflow.operators.node import walk
+from deltamark.dataflow.operators.null_row import NullRow
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.errors import DeltamarkError
 from fuzz.begun import BEGINS, WITHOUT_DEBTS, Begin, begun, takes_debts

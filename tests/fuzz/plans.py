@@ -10,7 +10,7 @@ from support.random_plans.growth import grown
 from support.random_plans.steps import STEPS, WILD_STEPS, Grown, linear
 
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.plan.nodes import Node, walk
+from deltamark.dataflow.operators.node import Node, walk
 from deltamark.dataflow.sql.query import sql
 from deltamark.errors import DeltamarkError
 from fuzz.queries import selects

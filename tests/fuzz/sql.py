@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from deltamark.dataflow.plan.nodes import (
-    Aggregate,
-    Concat,
-    Consolidate,
-    Extreme,
-    Filter,
-    Input,
-    Join,
-    MovingThreshold,
-    Negate,
-    Node,
-    NullRow,
-    Project,
-    Threshold,
-    TopK,
-    walk,
-)
+from deltamark.dataflow.operators.aggregate import Aggregate
+from deltamark.dataflow.operators.consolidate import Consolidate
+from deltamark.dataflow.operators.extreme import Extreme
+from deltamark.dataflow.operators.input import Input
+from deltamark.dataflow.operators.join import Join
+from deltamark.dataflow.operators.linear import Concat, Filter, Negate, Project
+from deltamark.dataflow.operators.moving_threshold import MovingThreshold
+from deltamark.dataflow.operators.node import Node, walk
+from deltamark.dataflow.operators.null_row import NullRow
+from deltamark.dataflow.operators.threshold import Threshold
+from deltamark.dataflow.operators.top import TopK
 from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.types import NULL
 

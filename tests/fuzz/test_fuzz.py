@@ -16,7 +16,10 @@ from support.random_plans.choices import Replayed, Seeded
 from support.reference import operators
 
 from deltamark.dataflow.kernels.core.guard import OutOfBoundsError
-from deltamark.dataflow.plan.nodes import Aggregate, Input, NullRow, Threshold
+from deltamark.dataflow.operators.aggregate import Aggregate
+from deltamark.dataflow.operators.input import Input
+from deltamark.dataflow.operators.null_row import NullRow
+from deltamark.dataflow.operators.threshold import Threshold
 from deltamark.dataflow.runtime.worker import Worker
 from deltamark.dataflow.types import Field, Schema, integer
 from fuzz import children, kinds

@@ -13,7 +13,7 @@ from random import Random, SystemRandom, randrange
 import duckdb
 import pytest
 
-from deltamark.dataflow.plan.traversal import base_inputs
+from deltamark.dataflow.operators.input import base_inputs
 from deltamark.datagen.tpch import RELATIONS
 from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError

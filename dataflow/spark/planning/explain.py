@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from deltamark.dataflow.codegen.compiler import compile_plans
-from deltamark.dataflow.explain.tree import PlanTree
-from deltamark.dataflow.plan.nodes import Filter, Input, Negate, Node, Project
+from deltamark.dataflow.explain import PlanTree
+from deltamark.dataflow.operators.input import Input
+from deltamark.dataflow.operators.linear import Filter, Negate, Project
+from deltamark.dataflow.operators.node import Node
 from deltamark.dataflow.plan.term_sql import listed
 from deltamark.dataflow.plan.terms import column
 from deltamark.dataflow.spark.planning.staged_plan import ANSWER, ROW, Edge, StagedPlan, StageOutput

@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from deltamark.dataflow.plan.nodes import Filter, Input, Join, Negate, Node, Project
-from deltamark.dataflow.plan.passes.distribution import ANYWHERE, Distribution, Exchange
-from deltamark.dataflow.plan.passes.preferred_keys import has_many_keys
-from deltamark.dataflow.plan.traversal import subtracts
+from deltamark.dataflow.operators.distribution import ANYWHERE, Distribution, Exchange
+from deltamark.dataflow.operators.input import Input
+from deltamark.dataflow.operators.join import Join
+from deltamark.dataflow.operators.linear import Filter, Negate, Project, subtracts
+from deltamark.dataflow.operators.node import Node
+from deltamark.dataflow.passes.partition import has_many_keys
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,9 @@ from collections.abc import Sequence
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.expr import col
-from deltamark.dataflow.plan.nodes import Concat, Extend, IndexRead, Measure, Node, Seek, walk
+from deltamark.dataflow.operators.extend import Extend, IndexRead, Measure, Seek
+from deltamark.dataflow.operators.linear import Concat
+from deltamark.dataflow.operators.node import Node, walk
 from deltamark.dataflow.types import Field, Schema, integer
 
 VALUES = integer(0, 1 << 40)

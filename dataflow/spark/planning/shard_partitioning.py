@@ -10,10 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from deltamark.dataflow.plan.nodes import Concat, Consolidate, Join, MovingThreshold, Node, Threshold
-from deltamark.dataflow.plan.passes.distributing import distribute
-from deltamark.dataflow.plan.passes.distribution import FIRST, WHOLE, Distribution, Exchange, OperatorDistribution
-from deltamark.dataflow.plan.passes.preferred_keys import has_many_keys
+from deltamark.dataflow.operators.consolidate import Consolidate
+from deltamark.dataflow.operators.distribution import FIRST, WHOLE, Distribution, Exchange, OperatorDistribution
+from deltamark.dataflow.operators.join import Join
+from deltamark.dataflow.operators.linear import Concat
+from deltamark.dataflow.operators.moving_threshold import MovingThreshold
+from deltamark.dataflow.operators.node import Node, distribute
+from deltamark.dataflow.operators.threshold import Threshold
+from deltamark.dataflow.passes.partition import has_many_keys
 from deltamark.dataflow.spark.planning.locations import BY_ROW
 from deltamark.dataflow.types import Field
 

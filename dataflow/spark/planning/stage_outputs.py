@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from deltamark.dataflow.plan.nodes import Filter, Input, Negate, Node, Project
-from deltamark.dataflow.plan.passes.distribution import FIRST, Exchange
+from deltamark.dataflow.operators.distribution import FIRST, Exchange
+from deltamark.dataflow.operators.input import Input, base_rows
+from deltamark.dataflow.operators.linear import Filter, Negate, Project
+from deltamark.dataflow.operators.node import Node
 from deltamark.dataflow.plan.terms import column
-from deltamark.dataflow.plan.traversal import base_rows
 from deltamark.dataflow.spark.planning.locations import BY_ROW, Location
 from deltamark.dataflow.spark.planning.shard_partitioning import widest
 from deltamark.dataflow.spark.planning.staged_plan import ANSWER, ROW, Edge, Place, StageOutput

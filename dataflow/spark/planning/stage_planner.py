@@ -17,23 +17,8 @@ from dataclasses import replace
 from typing import Literal
 
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.plan.nodes import (
-    Aggregate,
-    Concat,
-    Extreme,
-    Filter,
-    Input,
-    Iterate,
-    Join,
-    MovingThreshold,
-    Negate,
-    Node,
-    Project,
-    Sum,
-    walk,
-)
-from deltamark.dataflow.plan.passes.distributing import distribute
-from deltamark.dataflow.plan.passes.distribution import (
+from deltamark.dataflow.operators.aggregate import Aggregate, Sum
+from deltamark.dataflow.operators.distribution import (
     ANYWHERE,
     FIRST,
     WHOLE,
@@ -41,11 +26,17 @@ from deltamark.dataflow.plan.passes.distribution import (
     Exchange,
     OperatorDistribution,
 )
-from deltamark.dataflow.plan.passes.preferred_keys import has_many_keys, preferred_keys
-from deltamark.dataflow.plan.passes.pruning import required_columns
-from deltamark.dataflow.plan.passes.rewriting import rewrite
+from deltamark.dataflow.operators.extreme import Extreme
+from deltamark.dataflow.operators.input import Input, base_inputs
+from deltamark.dataflow.operators.iterate import Iterate
+from deltamark.dataflow.operators.join import Join
+from deltamark.dataflow.operators.linear import Concat, Filter, Negate, Project
+from deltamark.dataflow.operators.moving_threshold import MovingThreshold
+from deltamark.dataflow.operators.node import Node, distribute, walk
+from deltamark.dataflow.passes.partition import has_many_keys, preferred_keys
+from deltamark.dataflow.passes.prune import required_columns
+from deltamark.dataflow.passes.rewrite import rewrite
 from deltamark.dataflow.plan.terms import column
-from deltamark.dataflow.plan.traversal import base_inputs
 from deltamark.dataflow.spark.planning.locations import (
     BY_ROW,
     REPLICATED,

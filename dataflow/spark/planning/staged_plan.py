@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from deltamark.dataflow.plan.nodes import Node
-from deltamark.dataflow.plan.traversal import base_inputs
+from deltamark.dataflow.operators.input import base_inputs
+from deltamark.dataflow.operators.node import Node
 from deltamark.dataflow.types import Field, Schema
 
 ANSWER = "answer"

@@ -9,10 +9,10 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from deltamark.dataflow.plan.nodes import Input
-from deltamark.dataflow.plan.passes.pruning import prune
-from deltamark.dataflow.plan.passes.rewriting import rewrite
-from deltamark.dataflow.plan.passes.sharing import share
+from deltamark.dataflow.operators.input import Input
+from deltamark.dataflow.passes.prune import prune
+from deltamark.dataflow.passes.rewrite import rewrite
+from deltamark.dataflow.passes.share import share
 from deltamark.dataflow.spark.planning.stage_outputs import ROW_NUMBERS, select
 from deltamark.dataflow.spark.planning.staged_plan import ANSWER, StageOutput
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.operators.node import is_unique
 from deltamark.dataflow.plan.terms import Ratio, column
-from deltamark.dataflow.plan.weights import is_unique
 from deltamark.dataflow.sql.algebra.operations import ColumnKey, Expression
 from deltamark.dataflow.sql.rows.joins import Conditions, Equality, cell_of_pair, compared, keyed, paired, split
 from deltamark.dataflow.sql.rows.rows import Rows, fresh, projected, without_null

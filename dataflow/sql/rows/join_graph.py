@@ -8,11 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, partial, reduce
 from itertools import count
 
-from deltamark.dataflow.plan.cardinality import expected_rows
+from deltamark.dataflow.operators.linear import Filter, Project
+from deltamark.dataflow.operators.node import Node, expected_rows, is_unique
 from deltamark.dataflow.plan.direct_keys import is_direct
-from deltamark.dataflow.plan.nodes import Filter, Node, Project
 from deltamark.dataflow.plan.terms import Ratio, Term, subterms
-from deltamark.dataflow.plan.weights import is_unique
 from deltamark.dataflow.sql.algebra import operations as algebra
 from deltamark.dataflow.sql.algebra.join_tree import Existence, number_of
 from deltamark.dataflow.sql.algebra.operations import Expression, SqlType

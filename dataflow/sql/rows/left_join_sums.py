@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import cast
 
+from deltamark.dataflow.operators.node import is_unique
 from deltamark.dataflow.plan.terms import Ratio, number
-from deltamark.dataflow.plan.weights import is_unique
 from deltamark.dataflow.sql.algebra import operations as algebra
 from deltamark.dataflow.sql.algebra.operations import Aggregate, AggregateCall, Expression, Join, Relational, SqlType
 from deltamark.dataflow.sql.algebra.rewrites import projected

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import cast
 
-from deltamark.dataflow.plan.weights import is_unique
+from deltamark.dataflow.operators.node import is_unique
 from deltamark.dataflow.sql.algebra import operations as algebra
 from deltamark.dataflow.sql.algebra.operations import Expression
 from deltamark.dataflow.sql.problems import FollowUpError, unsupported

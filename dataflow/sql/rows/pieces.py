@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.schemas import groups_of
-from deltamark.dataflow.plan.nodes import Aggregate, Sum
+from deltamark.dataflow.operators.aggregate import Aggregate, Sum
 from deltamark.dataflow.plan.terms import Term, column, null, number
 from deltamark.dataflow.sql.rows.rows import projected
 from deltamark.dataflow.types import BOOL, Field, Schema, Type, integer

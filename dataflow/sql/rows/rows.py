@@ -11,7 +11,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from deltamark.dataflow.language.collection import Collection, source
-from deltamark.dataflow.plan import nodes
+from deltamark.dataflow.operators.input import Input
+from deltamark.dataflow.operators.linear import Filter, Project
+from deltamark.dataflow.operators.node import walk
 from deltamark.dataflow.plan.terms import Ratio, Term, all_of, balanced, column, conjuncts
 from deltamark.dataflow.sql.algebra.operations import ColumnKey, Expression
 from deltamark.dataflow.sql.problems import unsupported
@@ -142,7 +144,7 @@ def standing_in(cells: Sequence[Cell]) -> Rows:
 
 def may_differ(rows: Rows) -> bool:
     """Return whether rows are made of others that stand in for refused ones, so that their properties may differ."""
-    return any(isinstance(each, nodes.Input) and each.name == STAND_IN for each in nodes.walk(rows.collection.node))
+    return any(isinstance(each, Input) and each.name == STAND_IN for each in walk(rows.collection.node))
 
 
 def stored_term(cell: Cell, use: str = "as a key") -> Term:
@@ -156,15 +158,15 @@ def stored_term(cell: Cell, use: str = "as a key") -> Term:
 def filtered(rows: Collection, *conditions: Term) -> Collection:
     """Keep the rows that satisfy all conditions. Each part is tested once, those with the fewest operations first."""
     below, parts = rows.node, [part for each in conditions for part in conjuncts(each)]
-    if isinstance(rows.node, nodes.Filter):
+    if isinstance(rows.node, Filter):
         below, parts = rows.node.rows, [*conjuncts(rows.node.condition), *parts]
     condition = all_of(sorted(dict.fromkeys(parts), key=lambda each: each.operations))
-    return Collection(nodes.Filter(below, condition, schema=rows.schema))
+    return Collection(Filter(below, condition, schema=rows.schema))
 
 
 def projected(rows: Collection, terms: Mapping[str, Term]) -> Collection:
     schema = Schema(tuple(Field(name, term.type) for name, term in terms.items()), rows.schema.rows)
-    return Collection(nodes.Project(rows.node, tuple(terms.items()), schema=schema))
+    return Collection(Project(rows.node, tuple(terms.items()), schema=schema))
 
 
 def fresh(name: str, taken: Iterable[str]) -> str:

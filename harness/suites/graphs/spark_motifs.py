@@ -24,7 +24,8 @@ from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.language.motif import Variant, extending
 from deltamark.dataflow.motifs.static import StaticMotif
-from deltamark.dataflow.plan.nodes import Extend, walk
+from deltamark.dataflow.operators.extend import Extend
+from deltamark.dataflow.operators.node import walk
 from deltamark.datagen.spark.session import run_tasks, scratch
 from deltamark.errors import DeltamarkError
 from deltamark.harness.suites.graphs.counting import MotifCosts, indexed, relations_of, triangular

@@ -26,7 +26,8 @@ from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.motif import Atom
 from deltamark.dataflow.motifs.static import extensions
 from deltamark.dataflow.operators.errors import wide_weight
-from deltamark.dataflow.plan.nodes import Extend, Node
+from deltamark.dataflow.operators.extend import Extend
+from deltamark.dataflow.operators.node import Node
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.errors import DeltamarkError, unknown
 from deltamark.harness.results.record import Figures, TableRow

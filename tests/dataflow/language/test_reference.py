@@ -18,7 +18,8 @@ from support.written_plans.relations import SQL, limits, pairs
 from support.written_plans.thresholds import above
 
 from deltamark.dataflow.language.expr import col, count
-from deltamark.dataflow.plan.nodes import Input, walk
+from deltamark.dataflow.operators.input import Input
+from deltamark.dataflow.operators.node import walk
 from deltamark.dataflow.types import NULL
 
 COMES = {"pairs": [((1, 5), 1, 2), ((1, 7), 2, 1), ((2, 5), 2, 1), ((1, 5), 4, -2), ((2, 5), 4, -1), ((2, 5), 4, 1)]}

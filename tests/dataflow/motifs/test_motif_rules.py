@@ -16,7 +16,8 @@ from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col, count
 from deltamark.dataflow.language.motif import Atom, delta_query
 from deltamark.dataflow.motifs import statistics
-from deltamark.dataflow.plan.nodes import Extend, walk
+from deltamark.dataflow.operators.extend import Extend
+from deltamark.dataflow.operators.node import walk
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.spark.planning.motif_by_key import by_key
 from deltamark.dataflow.types import TEXT, integer

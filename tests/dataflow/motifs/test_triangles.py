@@ -14,7 +14,8 @@ from support.random_plans.strategies import cuts, rows, streams_of
 from support.reference.answers import answer, changes
 from support.written_plans.motifs import e
 
-from deltamark.dataflow.plan.nodes import Threshold, walk
+from deltamark.dataflow.operators.node import walk
+from deltamark.dataflow.operators.threshold import Threshold
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.main import main

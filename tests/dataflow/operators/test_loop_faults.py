@@ -10,7 +10,7 @@ from support.written_plans.loops import LOOPS, NODES, ROWS, begun, nodes, reach,
 
 from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.language.expr import col
-from deltamark.dataflow.plan.loops import MAX_ITERATIONS
+from deltamark.dataflow.operators.loop import MAX_ITERATIONS
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.spark.planning.stage_planner import plan_stages
 from deltamark.dataflow.types import TEXT, integer

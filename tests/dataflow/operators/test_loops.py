@@ -25,8 +25,8 @@ from support.written_plans.loops import LOOPS, ROWS, distances, edges, roots
 
 from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.language.expr import col
+from deltamark.dataflow.operators.input import base_inputs
 from deltamark.dataflow.operators.loop import LoopJoinState, LoopReduction
-from deltamark.dataflow.plan.traversal import base_inputs
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import integer
 

@@ -17,7 +17,7 @@ from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.builder import program
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col, count
-from deltamark.dataflow.plan.traversal import base_inputs
+from deltamark.dataflow.operators.input import base_inputs
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import LARGEST, code_type, integer
 from deltamark.errors import DeltamarkError

@@ -20,7 +20,10 @@ from support.written_plans.thresholds import above, below
 
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col
-from deltamark.dataflow.plan.nodes import Consolidate, Project, Threshold, walk
+from deltamark.dataflow.operators.consolidate import Consolidate
+from deltamark.dataflow.operators.linear import Project
+from deltamark.dataflow.operators.node import walk
+from deltamark.dataflow.operators.threshold import Threshold
 from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.spark.planning.motif_by_key import by_key
 from deltamark.dataflow.types import integer

@@ -10,21 +10,19 @@ from support.reference.required import columns_read
 from support.written_plans.relations import items, others
 
 from deltamark.dataflow.language.expr import col
-from deltamark.dataflow.plan.nodes import (
-    Aggregate,
-    Consolidate,
-    Input,
-    Join,
-    MovingThreshold,
-    NullRow,
-    Threshold,
-    TopK,
-    walk,
-)
-from deltamark.dataflow.plan.passes.distribution import FIRST, WHOLE
-from deltamark.dataflow.plan.passes.partitioning import partition
-from deltamark.dataflow.plan.passes.pruning import prune, required_columns
-from deltamark.dataflow.plan.passes.sharing import share
+from deltamark.dataflow.operators.aggregate import Aggregate
+from deltamark.dataflow.operators.consolidate import Consolidate
+from deltamark.dataflow.operators.distribution import FIRST, WHOLE
+from deltamark.dataflow.operators.input import Input
+from deltamark.dataflow.operators.join import Join
+from deltamark.dataflow.operators.moving_threshold import MovingThreshold
+from deltamark.dataflow.operators.node import walk
+from deltamark.dataflow.operators.null_row import NullRow
+from deltamark.dataflow.operators.threshold import Threshold
+from deltamark.dataflow.operators.top import TopK
+from deltamark.dataflow.passes.partition import partition
+from deltamark.dataflow.passes.prune import prune, required_columns
+from deltamark.dataflow.passes.share import share
 
 
 def shared(plans):

@@ -13,8 +13,11 @@ from support.random_plans.strategies import streams_of
 from support.written_plans.relations import items, others
 
 from deltamark.dataflow.language.expr import col, count
-from deltamark.dataflow.plan.nodes import Join, MovingThreshold, Project, walk
-from deltamark.dataflow.plan.passes.rewriting import rewrite
+from deltamark.dataflow.operators.join import Join
+from deltamark.dataflow.operators.linear import Project
+from deltamark.dataflow.operators.moving_threshold import MovingThreshold
+from deltamark.dataflow.operators.node import walk
+from deltamark.dataflow.passes.rewrite import rewrite
 
 means = items.aggregate("key", mean=col.value.mean())
 sums = others.aggregate("key", limit=col.amount.sum())

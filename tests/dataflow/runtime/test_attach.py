@@ -21,7 +21,8 @@ from support.written_plans.thresholds import above
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.language.expr import col
-from deltamark.dataflow.plan.nodes import Input, walk
+from deltamark.dataflow.operators.input import Input
+from deltamark.dataflow.operators.node import walk
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import TEXT, integer
 from deltamark.errors import DeltamarkError

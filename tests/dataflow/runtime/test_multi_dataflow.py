@@ -14,7 +14,7 @@ from support.random_plans.streams import inputs_of, times_of
 from support.written_plans.operators import items, others
 
 from deltamark.dataflow.language.expr import col
-from deltamark.dataflow.plan.nodes import walk
+from deltamark.dataflow.operators.node import walk
 from deltamark.dataflow.runtime.dataflow import Dataflow
 
 

@@ -20,8 +20,8 @@ from support.written_plans.thresholds import below
 
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col
-from deltamark.dataflow.plan.passes.distribution import SLICED
-from deltamark.dataflow.plan.passes.partitioning import Partitioner
+from deltamark.dataflow.operators.distribution import SLICED
+from deltamark.dataflow.passes.partition import Partitioner
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.runtime.worker_group import WorkerGroup
 from deltamark.dataflow.types import TEXT, integer

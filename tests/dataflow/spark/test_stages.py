@@ -78,7 +78,7 @@ def test_plans_equal_their_recomputation(shards, case, data):
 def test_few_keys_may_be_dealt(case, data):
     feeds = data.draw(cuts(case.streams))
     replicated = data.draw(st.sets(st.sampled_from(sorted(case.streams))))
-    with patch("deltamark.dataflow.plan.passes.preferred_keys.MIN_KEYS", 1):
+    with patch("deltamark.dataflow.passes.partition.MIN_KEYS", 1):
         assert run_in_stages(case.collection, case.streams, feeds, 2, replicated) == changes(
             case.collection.node, case.streams
         )

@@ -7,12 +7,12 @@ from fuzz.queries.given import check
 from fuzz.queries.tables import ROWS, Table
 
 from deltamark.dataflow.language.collection import Collection, source
-from deltamark.dataflow.plan import interning
-from deltamark.dataflow.plan.cardinality import selectivity
-from deltamark.dataflow.plan.interning import term_digest
-from deltamark.dataflow.plan.nodes import Filter, Project, walk
+from deltamark.dataflow.operators import interning
+from deltamark.dataflow.operators.interning import term_digest
+from deltamark.dataflow.operators.linear import Filter, Project
+from deltamark.dataflow.operators.node import is_unique, walk
+from deltamark.dataflow.plan.selectivity import selectivity
 from deltamark.dataflow.plan.terms import Term, column, conjuncts, number, replaced, substituted, subterms
-from deltamark.dataflow.plan.weights import is_unique
 from deltamark.dataflow.sql import lowering
 from deltamark.dataflow.sql.query import sql
 from deltamark.dataflow.sql.rows import rows as rows_of_sql

@@ -10,7 +10,7 @@ import weakref
 import pytest
 
 from deltamark.dataflow.language.collection import source
-from deltamark.dataflow.plan import cardinality
+from deltamark.dataflow.operators import node
 from deltamark.dataflow.sql import lowering
 from deltamark.dataflow.sql.query import sql
 from deltamark.dataflow.sql.rows.join_graph import JoinGraph
@@ -128,8 +128,13 @@ def test_many_joins_are_ordered_by_at_most_the_square_of_their_number_of_estimat
 
 def test_the_rows_of_a_node_are_estimated_once(monkeypatch):
     nodes = []
-    estimate = cardinality._estimate
-    monkeypatch.setattr(cardinality, "_estimate", lambda node, inputs: nodes.append(node) or estimate(node, inputs))
+
+    class Estimates(weakref.WeakKeyDictionary):
+        def __setitem__(self, of, rows):
+            nodes.append(of)
+            super().__setitem__(of, rows)
+
+    monkeypatch.setattr(node, "_expected", Estimates())
     sql(LISTS["CTEs in scalar subqueries"](8), new_relations())
     assert nodes
     assert len(nodes) == len(set(nodes))

@@ -8,7 +8,10 @@ import pytest
 from fuzz.queries.given import check
 from fuzz.queries.tables import ROWS, Table
 
-from deltamark.dataflow.plan.nodes import Extreme, Join, Threshold, walk
+from deltamark.dataflow.operators.extreme import Extreme
+from deltamark.dataflow.operators.join import Join
+from deltamark.dataflow.operators.node import walk
+from deltamark.dataflow.operators.threshold import Threshold
 from deltamark.dataflow.sql.query import sql
 from deltamark.dataflow.types import Field, Schema, integer
 

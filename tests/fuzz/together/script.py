@@ -15,7 +15,7 @@ from support.random_plans.choices import Choices
 from support.random_plans.streams import Streams, axis, inputs_of, streams_for
 
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.plan.nodes import Input
+from deltamark.dataflow.operators.input import Input
 from fuzz.begun import takes_debts
 from fuzz.engines import SLICE_ROWS
 from fuzz.example import retract, slices, traits_of

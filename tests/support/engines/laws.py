@@ -11,7 +11,8 @@ from support.random_plans.strategies import cuts
 from support.reference.answers import changes
 
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.plan.nodes import Node, NullRow, walk
+from deltamark.dataflow.operators.node import Node, walk
+from deltamark.dataflow.operators.null_row import NullRow
 from deltamark.dataflow.runtime.dataflow import Dataflow
 
 

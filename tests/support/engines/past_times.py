@@ -14,8 +14,9 @@ from support.random_plans.streams import inputs_of
 from support.reference.answers import answer, changes
 
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.plan.loops import free
-from deltamark.dataflow.plan.nodes import Input, walk
+from deltamark.dataflow.operators.input import Input
+from deltamark.dataflow.operators.iterate import free
+from deltamark.dataflow.operators.node import walk
 from deltamark.dataflow.runtime.dataflow import Dataflow
 
 SMALL_SLICES = (

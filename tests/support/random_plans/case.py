@@ -10,9 +10,9 @@ from support.random_plans.streams import (
     Streams,
 )
 
-from deltamark.dataflow.explain.describe import describe
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.plan.nodes import Input, Node, walk
+from deltamark.dataflow.operators.input import Input
+from deltamark.dataflow.operators.node import Node, walk
 from deltamark.dataflow.types import Type
 
 
@@ -47,7 +47,9 @@ def brief(node: Node, at: Mapping[int, int]) -> str:
     columns = ", ".join(f"{field.name} {spelled_type(field.type)}" for field in node.schema.fields)
     if isinstance(node, Input):
         return f"input {node.name}: {columns}, {node.schema.rows} rows"
-    return f"{node.operation} {[at[id(each)] for each in node.inputs]} {describe(node)} -> {columns}"
+    return (
+        f"{node.operation} {[at[id(each)] for each in node.inputs]} {node.description(node.schema.names)} -> {columns}"
+    )
 
 
 def spelled_type(type_: Type) -> str:

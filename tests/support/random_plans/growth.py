@@ -19,8 +19,8 @@ from support.random_plans.streams import (
 )
 
 from deltamark.dataflow.language.collection import Collection, source
-from deltamark.dataflow.plan.nodes import Join, Node, walk
-from deltamark.dataflow.plan.weights import is_unique
+from deltamark.dataflow.operators.join import Join
+from deltamark.dataflow.operators.node import Node, is_unique, walk
 from deltamark.dataflow.types import Type
 
 WIDEST = 7

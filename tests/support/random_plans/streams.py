@@ -16,7 +16,7 @@ from support.reference.rows import Row, Update
 
 from deltamark.dataflow.language.binder import EPOCH
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.plan.traversal import base_inputs
+from deltamark.dataflow.operators.input import base_inputs
 from deltamark.dataflow.types import (
     BOOL,
     LARGEST,

@@ -13,13 +13,9 @@ from support.reference.errors import PlanError
 from support.reference.operators import OPERATORS
 from support.reference.rows import Rows, Stream, Update, consolidated, minus
 
-from deltamark.dataflow.plan.nodes import (
-    Input,
-    Iterate,
-    Node,
-    Variable,
-    walk,
-)
+from deltamark.dataflow.operators.input import Input
+from deltamark.dataflow.operators.iterate import Iterate, Variable
+from deltamark.dataflow.operators.node import Node, walk
 
 Inputs = Mapping[str, Iterable[Update]]
 

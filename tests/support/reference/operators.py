@@ -9,21 +9,16 @@ from support.reference.errors import NegativeError, PlanError, TwoLimitsError, W
 from support.reference.rows import Row, Rows, consolidated, named, picked
 from support.reference.terms import evaluate, ordered
 
-from deltamark.dataflow.plan.nodes import (
-    Aggregate,
-    Concat,
-    Consolidate,
-    Extreme,
-    Filter,
-    Join,
-    MovingThreshold,
-    Negate,
-    Node,
-    NullRow,
-    Project,
-    Threshold,
-    TopK,
-)
+from deltamark.dataflow.operators.aggregate import Aggregate
+from deltamark.dataflow.operators.consolidate import Consolidate
+from deltamark.dataflow.operators.extreme import Extreme
+from deltamark.dataflow.operators.join import Join
+from deltamark.dataflow.operators.linear import Concat, Filter, Negate, Project
+from deltamark.dataflow.operators.moving_threshold import MovingThreshold
+from deltamark.dataflow.operators.node import Node
+from deltamark.dataflow.operators.null_row import NullRow
+from deltamark.dataflow.operators.threshold import Threshold
+from deltamark.dataflow.operators.top import TopK
 from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.types import LARGEST, NULL
 

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from deltamark.dataflow.plan.nodes import (
-    Aggregate,
-    Concat,
-    Consolidate,
-    Extreme,
-    Filter,
-    Iterate,
-    Join,
-    MovingThreshold,
-    Negate,
-    Node,
-    Project,
-    walk,
-)
+from deltamark.dataflow.operators.aggregate import Aggregate
+from deltamark.dataflow.operators.consolidate import Consolidate
+from deltamark.dataflow.operators.extreme import Extreme
+from deltamark.dataflow.operators.iterate import Iterate
+from deltamark.dataflow.operators.join import Join
+from deltamark.dataflow.operators.linear import Concat, Filter, Negate, Project
+from deltamark.dataflow.operators.moving_threshold import MovingThreshold
+from deltamark.dataflow.operators.node import Node, walk
 
 Names = set[str]
 

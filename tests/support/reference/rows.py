@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from deltamark.dataflow.plan.nodes import (
-    Node,
-)
+from deltamark.dataflow.operators.node import Node
 
 Row = tuple[Any, ...]
 Update = tuple[Row, int, int]  # row, time, diff

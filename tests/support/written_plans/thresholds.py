@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from deltamark.dataflow.language.binder import bind
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.plan.nodes import MovingThreshold
+from deltamark.dataflow.operators.moving_threshold import MovingThreshold
 from deltamark.dataflow.plan.terms import column, number, rescaled
 
 

@@ -14,36 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
 
-from deltamark.dataflow.plan.cardinality import expected_rows
-from deltamark.dataflow.plan.nodes import (
-    Aggregate,
-    Concat,
-    Consolidate,
-    Extend,
-    Extreme,
-    Filter,
-    Input,
-    Iterate,
-    Join,
-    Measure,
-    MovingThreshold,
-    Negate,
-    Node,
-    Project,
-    Seek,
-    Threshold,
-    TopK,
-    Variable,
-)
-from deltamark.dataflow.plan.passes.distributing import (
-    MAX_REPLICATED_GROUPS,
-    distribute,
-    exchange_to_owner,
-    fits,
-    in_ranges,
-    to_owner,
-)
-from deltamark.dataflow.plan.passes.distribution import (
+from deltamark.dataflow.operators.distribution import (
     ANYWHERE,
     FIRST,
     SLICED,
@@ -51,11 +22,19 @@ from deltamark.dataflow.plan.passes.distribution import (
     Distribution,
     Exchange,
     OperatorDistribution,
+    exchange_to_owner,
+    fits,
+    in_ranges,
+    to_owner,
 )
-from deltamark.dataflow.plan.passes.preferred_keys import has_many_keys, preferred_keys
-from deltamark.dataflow.plan.passes.pruning import Pruned
-from deltamark.dataflow.plan.traversal import base_inputs, base_rows, is_consolidated
+from deltamark.dataflow.operators.input import Input, base_inputs, base_rows
+from deltamark.dataflow.operators.linear import is_consolidated
+from deltamark.dataflow.operators.node import Keys, Node, distribute, expected_rows
+from deltamark.dataflow.passes.prune import Pruned
 from deltamark.dataflow.types import Type, key_count
+
+MIN_KEYS = 1024
+"""The least number of different keys by which rows are partitioned for a later operator; not measured."""
 
 MIN_REPLICATED_SHARE = 8
 """The least ratio of the work for all inputs of a plan to the work of all workers for a replicated node; not
@@ -83,6 +62,22 @@ class Partitioned:
 
     operators: Mapping[Node, OperatorDistribution]
     answers: Mapping[str, Exchange | None]
+
+
+def has_many_keys(node: Node, keys: Sequence[str]) -> bool:
+    """Return whether key columns can have enough different values to balance the shards."""
+    return bool(keys) and key_count(node.schema[name] for name in keys) >= MIN_KEYS
+
+
+def preferred_keys(nodes: Sequence[Node]) -> dict[Node, tuple[str, ...]]:
+    """Return the keys by which the readers of each node need its rows, if they agree. nodes: inputs first."""
+    needed: dict[Node, set[tuple[str, ...]]] = {each: set() for each in nodes}
+    for node in reversed(nodes):
+        own = next(iter(needed[node])) if len(needed[node]) == 1 else ()
+        for each, keys in node.preferred(own):
+            if keys:
+                needed[each].add(keys)
+    return {node: next(iter(keys)) for node, keys in needed.items() if len(keys) == 1}
 
 
 def partition(pruned: Pruned, workers: int) -> Partitioned:
@@ -113,17 +108,17 @@ class Partitioner:
 
     def partition(self) -> Partitioned:
         for node in self.pruned.nodes:
-            if self._is_open(node):
+            if node.is_open(self):
                 self._open.add(node)
             else:
                 self._place(node)
         answers = {name: self._answer(plan) for name, plan in self.pruned.plans.items()}
         for node in self.pruned.nodes:  # those that only other plans' arrangements stand for
-            self._settle(node, self._default(node))
+            self._settle(node, self.default(node))
         return Partitioned(self._operators, answers)
 
     def _answer(self, plan: Node) -> Exchange | None:
-        distribution = self._settle(plan, self._default(plan))
+        distribution = self._settle(plan, self.default(plan))
         exchange = Exchange("first") if self._operators[plan].distribution == WHOLE else None
         if exchange is None and not is_consolidated(plan):
             exchange = exchange_to_owner(plan, distribution, self.pruned.columns)
@@ -146,55 +141,23 @@ class Partitioner:
         few = MIN_DEALT_SHARE * expected_rows(node) <= base_rows(node)
         return few and not self.is_small(node) and self.can_have(node, SLICED)
 
-    def _is_free(self, node: Node) -> bool:
+    def is_free(self, node: Node) -> bool:
         """Return whether any worker can have any rows of a node without an exchange."""
         return isinstance(node, Input) or node in self._open or self._is_whole(node)
 
+    def readers(self, node: Node) -> int:
+        return self._readers[node]
+
     def _is_whole(self, node: Node) -> bool:
         return node in self._operators and self._operators[node].distribution == WHOLE
-
-    def _is_open(self, node: Node) -> bool:
-        match node:
-            case Filter() | Project() | Negate() | Concat():
-                return all(map(self._is_free, node.inputs))
-            case Join():
-                return all(map(self._is_free, node.inputs)) and any(map(self.is_small, node.inputs))
-            case _:
-                return False
 
     def _below(self, node: Node, wish: Distribution) -> list[Distribution] | None:
         """Return the distributions of the inputs of an open node that give it a distribution without an exchange."""
         if wish == ANYWHERE:
             return None
-        if wish == WHOLE:
-            return [WHOLE] * len(node.inputs)
-        match node:
-            case Join():
-                wishes = self._below_join(node, wish)
-            case Project() if wish.kind == "owned":
-                by = tuple(node.copied[name] for name in wish.by if name in node.copied)
-                wishes = [replace(wish, by=by)] if len(by) == len(wish.by) else None
-            case _:
-                wishes = [wish] * len(node.inputs)
-        if wishes and all(map(self.can_have, node.inputs, wishes)):
+        wishes = [WHOLE] * len(node.inputs) if wish == WHOLE else node.below(wish, self)
+        if wish == WHOLE or (wishes and all(map(self.can_have, node.inputs, wishes))):
             return wishes
-        return None
-
-    def _below_join(self, node: Join, wish: Distribution) -> list[Distribution] | None:
-        """Deal both sides by keys, or one side, and have the other one whole."""
-        if wish.kind != "owned":
-            return None
-        left_keys, right_keys = node.keys
-        if set(wish.by) <= set(left_keys):
-            names = dict(zip(left_keys, right_keys, strict=True))
-            types = dict(zip(left_keys, node.key_types, strict=True))
-            if fits(wish, [types[name] for name in wish.by]):
-                return [wish, replace(wish, by=tuple(names[name] for name in wish.by))]
-        if set(wish.by) <= set(node.left.schema.names) and self.is_small(node.right):
-            return [wish, WHOLE]
-        by = tuple(dict(zip(left_keys, right_keys, strict=True)).get(name, name) for name in wish.by)
-        if set(by) <= set(node.right.schema.names) and self.is_small(node.left):
-            return [WHOLE, replace(wish, by=by)]
         return None
 
     def can_have(self, node: Node, wish: Distribution) -> bool:
@@ -219,7 +182,7 @@ class Partitioner:
             return wish if self.can_have(node, wish) else SLICED
         if node not in self._operators:
             wish = SLICED if wish.kind == "owned" and self.is_selective(node) else wish
-            wishes = self._below(node, wish) or self._below(node, self._default(node)) or self._wishes(node)
+            wishes = self._below(node, wish) or self._below(node, self.default(node)) or node.wishes(self)
             self._distribute(node, wishes)
         return self._operators[node].distribution
 
@@ -245,54 +208,16 @@ class Partitioner:
         """Distribute a node that is not open."""
         if isinstance(node, Input):
             self._operators[node] = OperatorDistribution((), WHOLE)
-        elif all(map(self._is_free, node.inputs)) and self.is_small(node) and not isinstance(node, Iterate | Variable):
+        elif all(map(self.is_free, node.inputs)) and self.is_small(node) and node.parallel:
             self._distribute(node, [WHOLE] * len(node.inputs))
         else:
-            self._distribute(node, self._wishes(node))
+            self._distribute(node, node.wishes(self))
 
-    def _wishes(self, node: Node) -> list[Distribution]:
-        """Return the distributions of the inputs with which a node with state needs few exchanges."""
-        match node:
-            case Join() | MovingThreshold() if node.keys[0]:
-                return self._co_partition(node.inputs, node.keys, node.key_types)
-            case MovingThreshold():
-                return [self._default(node.rows), WHOLE]
-            case Join():
-                small = 0 if self.is_small(node.left) else 1
-                wishes = [self._default(each) for each in node.inputs]
-                wishes[small] = WHOLE
-                return wishes
-            case Aggregate() if self._sums_slices(node):
-                return [SLICED]
-            case Aggregate() | Extreme() if node.keys:
-                return [self._owned(node.rows, node.keys)]
-            case Threshold() | Consolidate():
-                return [self._owned(node.rows, self.pruned.columns[node.rows])]
-            case TopK() | Extreme():
-                return [self._default(node.rows)]
-            case Seek() | Measure() if node.index.row_keys:
-                index = node.index
-                return self._co_partition(node.inputs, (index.row_keys, index.keys), index.key_types(node.rows))
-            case Extend() | Seek() | Measure():
-                return [self._default(node.rows), *[WHOLE] * (len(node.inputs) - 1)]
-            case _:
-                return [self._default(each) for each in node.inputs]
-
-    def _sums_slices(self, node: Aggregate) -> bool:
-        """Return whether workers should exchange the sums of their slices instead of rows."""
-        few = key_count(node.schema[name] for name in node.keys) <= MAX_REPLICATED_GROUPS
-        below: Node = node.rows
-        while isinstance(below, Filter | Project | Negate) and self._readers[below] == 1:
-            below = below.rows
-        return few and isinstance(below, Input)
-
-    def _co_partition(
-        self, inputs: Sequence[Node], keys: tuple[Sequence[str], Sequence[str]], types: Sequence[Type]
-    ) -> list[Distribution]:
+    def together(self, inputs: Sequence[Node], keys: tuple[Keys, Keys], types: Sequence[Type]) -> list[Distribution]:
         """Deal both inputs by one key, or one of them as the other one is distributed."""
         names = dict(zip(*keys, strict=True)), dict(zip(*keys[::-1], strict=True))
         for side in (0, 1):
-            if not self._is_free(inputs[side]) or self._is_decided(inputs[side]):
+            if not self.is_free(inputs[side]) or self._is_decided(inputs[side]):
                 placed = self._operators[inputs[side]].distribution
                 wish = WHOLE if self.is_small(inputs[1 - side]) else _owned_by(keys[1 - side], types)
                 if placed.kind == "owned" and set(placed.by) <= set(keys[side]):
@@ -305,14 +230,15 @@ class Partitioner:
     def _is_decided(self, node: Node) -> bool:
         return node in self._operators and not isinstance(node, Input) and not self._is_whole(node)
 
-    def _owned(self, node: Node, names: Sequence[str]) -> Distribution:
+    def owned(self, node: Node, names: Sequence[str] | None = None) -> Distribution:
         """Return a distribution of a node by some of its columns: by the preferred ones of them if it has any."""
+        names = self.pruned.columns[node] if names is None else names
         preferred = self._preferred.get(node, ())
         if not (has_many_keys(node, preferred) and set(preferred) <= set(names)):
             preferred = tuple(names)
         return _owned_by(preferred, [node.schema[name] for name in preferred])
 
-    def _default(self, node: Node) -> Distribution:
+    def default(self, node: Node) -> Distribution:
         """Return a distribution of a node for a reader that has no wish: by keys that other readers need."""
         preferred = self._preferred.get(node, ())
         if has_many_keys(node, preferred):

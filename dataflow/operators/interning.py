@@ -14,7 +14,7 @@ from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.types import Schema
 
 if TYPE_CHECKING:
-    from deltamark.dataflow.plan.nodes import Node
+    from deltamark.dataflow.operators.node import Node
 
 DIGEST_BYTES = 16
 

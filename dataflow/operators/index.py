@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from deltamark.dataflow.builder.key_ids import key_ids
+from deltamark.dataflow.builder.key_ids import RowCount, key_ids
 from deltamark.dataflow.builder.keys import MAX_PACKED_KEYS, Key, NamedValue, key_of, key_values
 from deltamark.dataflow.builder.program import Program
 from deltamark.dataflow.builder.stream import Stream
@@ -16,7 +16,6 @@ from deltamark.dataflow.kernels.motifs.index_settle import OVERFLOW, SettleIndex
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.ordered.sorted_lists import SIZE_CLASSES
 from deltamark.dataflow.operators.errors import negative_multiplicity, wide_weight
-from deltamark.dataflow.plan.cardinality import RowCount
 from deltamark.dataflow.types import Type
 from deltamark.errors import DeltamarkError
 

@@ -1,6 +1,7 @@
-"""Trees of programs as text: one part of a program is one line, with its inputs below it.
+"""Explanations: trees of programs as text, and the arrangements that several plans share.
 
-A part that several others read is printed once, and referred to by its number.
+One part of a program is one line, with its inputs below it. A part that several others read is printed once, and
+referred to by its number.
 """
 
 from __future__ import annotations
@@ -11,16 +12,16 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from deltamark.dataflow.builder.program import ProgramPart
-from deltamark.dataflow.codegen.compiled import Compiled
-from deltamark.dataflow.codegen.node_parts import ANSWER, Answer, NodePart
-from deltamark.dataflow.explain.describe import describe, title
-from deltamark.dataflow.operators.motifs.index import Indexed
-from deltamark.dataflow.plan.cardinality import expected_rows
-from deltamark.dataflow.plan.nodes import Filter, Input
-from deltamark.dataflow.plan.passes.distribution import Exchange
+from deltamark.dataflow.codegen.compiled import ANSWER, Answer, Compiled, NodePart, reachable
+from deltamark.dataflow.codegen.compiler import compile_plans
+from deltamark.dataflow.operators.distribution import Exchange
+from deltamark.dataflow.operators.index import Indexed
+from deltamark.dataflow.operators.input import Input, base_inputs
+from deltamark.dataflow.operators.linear import Filter, is_consolidated
+from deltamark.dataflow.operators.node import Node, expected_rows
+from deltamark.dataflow.passes.share import Choice
 from deltamark.dataflow.plan.term_sql import listed, sql
 from deltamark.dataflow.plan.terms import Term
-from deltamark.dataflow.plan.traversal import is_consolidated
 
 MIN_SHOWN_BYTES = 50_000
 """Less memory would be shown as 0.0 MB."""
@@ -78,7 +79,7 @@ class PlanTree:
         remark = f" ({part.remark})" if part.remark else ""
         match part.role:
             case None:
-                return f"{title(part.node)} {describe(part.node, part.columns)}".rstrip() + remark
+                return f"{part.node.title} {part.node.description(part.columns)}".rstrip() + remark
             case Answer(name):
                 named = "" if name == ANSWER else f" {name}"
                 consolidated = "" if is_consolidated(part.node) else ", consolidated"
@@ -122,7 +123,7 @@ def _brief(part: NodePart) -> str:
     """Name a part, without its arguments."""
     match part.role:
         case None:
-            return f"input {part.node.name}" if isinstance(part.node, Input) else title(part.node)
+            return f"input {part.node.name}" if isinstance(part.node, Input) else part.node.title
         case Answer():
             return "answer"
         case Exchange():
@@ -145,3 +146,58 @@ def state_sizes(compiled: Compiled) -> dict[ProgramPart, tuple[int, int]]:
     for address, size in compiled.program.memory.resident(reserved).items():
         memory[reserved[address]] += size
     return {part: (sum(state.rows() for state in states), memory[part]) for part, states in compiled.states().items()}
+
+
+def explain_plans(plans: Mapping[str, Node], workers: int = 1) -> str:
+    """Describe the program of plans, by the names of their answers, without running it."""
+    compiled = compile_plans(plans, workers)
+    try:
+        return explain(compiled)
+    finally:
+        compiled.program.memory.close()
+
+
+def explain(compiled: Compiled, measured: Measurements | None = None) -> str:
+    """Describe a program as a tree for each answer, with the state of its parts and the measurements of a run."""
+    tree = PlanTree(measured or {})
+    tree.add(compiled)
+    notes = [_choice(*each) for each in choices(compiled)]
+    if measured:
+        milliseconds = 1e3 * sum(each.seconds for each in measured.values())
+        notes.append(f"All operators took {milliseconds:,.2f} ms, each called by itself over every batch.")
+    return "\n".join(filter(None, [str(tree), *notes]))
+
+
+def choices(compiled: Compiled) -> list[tuple[str, Choice]]:
+    """List the alternatives for arrangements that differ in their filters, by the rows that they arrange."""
+    return [(_arranged(each.node, each.keys), each) for each in compiled.choices]
+
+
+def _choice(what: str, choice: Choice) -> str:
+    apart, one = (f"{size / 1e6:.1f} MB" for size in (choice.bytes_apart, choice.bytes_as_one))
+    separate = f"{choice.apart} separate arrangements {apart}"
+    shared = f"one shared arrangement {one} with {choice.wasted_probes:,} wasted probes"
+    if not choice.filters:
+        return f"{what}: {separate} (estimated), rather than {shared}"
+    return f"{what}: {len(choice.filters)} residual filters, {shared} (estimated), rather than {separate}"
+
+
+def sharing(compiled: Compiled) -> list[tuple[str, list[str], int, int]]:
+    """List the arrangements: the rows that each arranges, the dataflows that read it, its rows and its bytes."""
+    used = {name: reachable([root.part]) for name, root in compiled.roots.items()}
+    sizes = state_sizes(compiled)
+    return [
+        (
+            _arranged(each.key.node, each.key.names),
+            [name for name, parts in used.items() if each.part in parts],
+            *sizes[each.part],
+        )
+        for each in compiled.arrangements
+    ]
+
+
+def _arranged(node: Node, keys: tuple[str, ...]) -> str:
+    """Name the rows of an arrangement by the inputs that they are computed from."""
+    names = " ".join(sorted(each.name for each in base_inputs(node)))
+    operation = "" if isinstance(node, Input) else f", {node.operation}"
+    return f"{names}{operation}, by {', '.join(keys) or 'nothing'}"

@@ -1,27 +1,51 @@
-"""Moving thresholds: the pass that replaces a comparison of joined rows with the one limit of their group.
+"""Rewriting: the first pass replaces parts of plans by others with the same result, which cost less to maintain.
 
-`lines.join(means, on="part").where(col.quantity < col.mean)` keeps the lines of each part in order of quantity instead
-of joining them, if each part has at most one mean and the result needs no column of `means`. When a mean moves, only
-the lines between its old and its new value are touched.
+**Moving thresholds.** `lines.join(means, on="part").where(col.quantity < col.mean)` keeps the lines of each part in
+order of quantity instead of joining them, if each part has at most one mean and the result needs no column of `means`.
+When a mean moves, only the lines between its old and its new value are touched. The cost is that of pruning.
 
-The pass takes plans by name and returns plans. It visits each node once; its cost is that of pruning.
+**Early terms.** `lines.join(orders, on="order").aggregate(by="day", revenue=(col.price * (1 - col.discount)).sum())`
+stores one product for each line in the arrangement of the join, instead of a price and a discount. The rule repeats
+until no term moves, because a term may cross several joins, and its parts may cross more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Literal
 
-from deltamark.dataflow.plan.nodes import Filter, Join, MovingThreshold, Node, Project
-from deltamark.dataflow.plan.passes.pruning import prune
-from deltamark.dataflow.plan.terms import Term, all_of, column, conjuncts, product, shifted, substituted
-from deltamark.dataflow.plan.weights import is_multiset, is_unique
+from deltamark.dataflow.operators.aggregate import Aggregate
+from deltamark.dataflow.operators.interning import term_digest
+from deltamark.dataflow.operators.join import Join
+from deltamark.dataflow.operators.linear import Concat, Filter, Negate, Project
+from deltamark.dataflow.operators.moving_threshold import MovingThreshold
+from deltamark.dataflow.operators.node import Node, is_unique, walk
+from deltamark.dataflow.passes.prune import prune
+from deltamark.dataflow.plan.memo import kept
+from deltamark.dataflow.plan.term_sql import sql
+from deltamark.dataflow.plan.terms import (
+    Term,
+    all_of,
+    column,
+    conjuncts,
+    product,
+    replaced,
+    shifted,
+    substituted,
+)
 from deltamark.dataflow.types import LARGEST, Field, Schema
 
+ARITHMETIC = ("add", "subtract", "multiply")
 
-def with_moving_thresholds(plans: Mapping[str, Node]) -> Mapping[str, Node]:
+
+def rewrite(plans: Mapping[str, Node]) -> Mapping[str, Node]:
+    """Rewrite plans, which are given and returned by name."""
+    return _with_early_terms(_with_moving_thresholds(plans))
+
+
+def _with_moving_thresholds(plans: Mapping[str, Node]) -> Mapping[str, Node]:
     """Replace the comparisons that a moving threshold can maintain."""
     pruned = prune(plans)
     new: dict[Node, Node] = {}
@@ -87,7 +111,7 @@ def _as_threshold(node: Node, required: Sequence[str]) -> Node | None:
             set(required) <= sides.row_terms.keys()
             and is_unique(sides.limits, sides.limit_keys)
             and not is_unique(sides.rows, sides.row_keys)  # with one row in each group, a join does the same
-            and is_multiset(sides.rows)
+            and _is_multiset(sides.rows)
         ):
             result = _threshold_of(sides, conjuncts(node.condition), required)
             if result is not None:
@@ -181,3 +205,117 @@ def _factors(term: Term) -> Iterator[Term]:
         return
     for arg in term.args:
         yield from _factors(arg)
+
+
+def _is_multiset(root: Node) -> bool:
+    """Return whether no row of a plan over multisets has a negative weight at the end of a time.
+
+    Rows may be subtracted only as an antijoin does, from the collection that they are rows of.
+    """
+    nodes = list(walk(root))
+    antijoins = {each.parts[1] for each in nodes if isinstance(each, Concat) and each.antijoined}
+    return all(each in antijoins for each in nodes if isinstance(each, Negate))
+
+
+def _with_early_terms(plans: Mapping[str, Node]) -> Mapping[str, Node]:
+    """Compute terms below joins where that saves columns."""
+    pruned = prune(plans)
+    new: dict[Node, Node] = {}
+    for node in pruned.nodes:
+        inputs = [new.get(each, each) for each in node.inputs]
+        new[node] = node if inputs == list(node.inputs) else node.with_inputs(inputs)
+        if node not in pruned.looping:
+            new[node] = _with_terms_below(new[node], pruned.columns[node])
+    result = {name: new[plan] for name, plan in plans.items()}
+    return plans if result == plans else _with_early_terms(result)
+
+
+def _with_terms_below(node: Node, required: Sequence[str]) -> Node:
+    """Move terms of a projection or an aggregate below the join that it reads."""
+    match node:
+        case Project():
+            early = _early_terms(node.rows, [node.terms[name] for name in required])
+            columns = tuple((name, replaced(term, early)) for name, term in node.columns)
+            return replace(node, rows=_with_columns(node.rows, early), columns=columns) if early else node
+        case Aggregate():
+            keys = [column(name, node.rows.schema[name]) for name in node.keys]
+            early = _early_terms(node.rows, [*keys, *node.terms])
+            sums = tuple(replace(each, term=each.term and replaced(each.term, early)) for each in node.sums)
+            return replace(node, rows=_with_columns(node.rows, early), sums=sums) if early else node
+    return node
+
+
+def _early_terms(rows: Node, terms: Sequence[Term]) -> Mapping[Term, Term]:
+    """Return the terms that are worth computing before the join, each with the column that replaces it."""
+    conditions = []
+    join = rows
+    while isinstance(join, Filter):
+        conditions.append(join.condition)
+        join = join.rows
+    if not isinstance(join, Join):
+        return {}
+    early = {each: column(_name(each), each.type) for term in terms for each in _of_one_side(join, term)}
+    before = _columns([*terms, *conditions])
+    after = _columns([*(replaced(term, early) for term in terms), *conditions])
+    return early if len(after) < len(before) else {}
+
+
+def _name(term: Term) -> str:
+    """Return a name that no other column has: the text of a term does not tell all terms apart."""
+    return f"{term_digest(term)}\0{sql(term)}"
+
+
+def _columns(terms: Iterable[Term]) -> frozenset[str]:
+    return frozenset[str]().union(*(each.columns for each in terms))
+
+
+def _of_one_side(join: Join, term: Term) -> Iterator[Term]:
+    """Yield the largest parts of a term that are arithmetic on several columns of one side."""
+    remaining, seen = [term], set[Term]()
+    while remaining:
+        part = remaining.pop()
+        if part in seen:
+            continue
+        seen.add(part)
+        if len(part.columns) > 1 and _is_arithmetic(part) and _side(join, part) is not None:
+            yield part
+        else:
+            remaining += reversed(part.args)
+
+
+@kept
+def _is_arithmetic(term: Term) -> bool:
+    if term.op in ("column", "literal"):
+        return term.type.kind == "int" and not term.type.nullable
+    return term.op in ARITHMETIC and all(map(_is_arithmetic, term.args))
+
+
+def _side(join: Join, term: Term) -> int | None:
+    """Return the side of a join that has all columns of a term."""
+    if term.columns <= set(join.left.schema.names):
+        return 0
+    return 1 if term.columns <= set(join.right.schema.names) - {*join.right_keys} else None
+
+
+def _with_columns(rows: Node, early: Mapping[Term, Term]) -> Node:
+    for term, name in early.items():
+        rows = _with_column(rows, name.value, term)
+    return rows
+
+
+def _with_column(rows: Node, name: str, term: Term) -> Node:
+    """Compute a term below the joins whose one side has all of its columns, as an additional column."""
+    if name in rows.schema:
+        return rows
+    schema = Schema((*rows.schema.fields, Field(name, term.type)), rows.schema.rows)
+    match rows:
+        case Filter(rows=Join() | Filter()):
+            return replace(rows, rows=_with_column(rows.rows, name, term), schema=schema)
+        case Join() if _side(rows, term) == 0:
+            return replace(rows, left=_with_column(rows.left, name, term), schema=schema)
+        case Join() if _side(rows, term) == 1:
+            return replace(rows, right=_with_column(rows.right, name, term), schema=schema)
+        case Project():
+            return replace(rows, columns=(*rows.columns, (name, substituted(term, rows.terms))), schema=schema)
+    copies = tuple((each, column(each, rows.schema[each])) for each in rows.schema.names)
+    return Project(rows, (*copies, (name, term)), schema=schema)

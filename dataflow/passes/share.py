@@ -16,14 +16,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from deltamark.dataflow.plan.cardinality import expected_rows, selectivity
+from deltamark.dataflow.operators.distribution import Exchange
+from deltamark.dataflow.operators.extend import Extension
+from deltamark.dataflow.operators.input import base_rows
+from deltamark.dataflow.operators.join import Join
+from deltamark.dataflow.operators.linear import Filter, Project
+from deltamark.dataflow.operators.node import Node, Requirement, expected_rows
+from deltamark.dataflow.passes.prune import Pruned, prune
 from deltamark.dataflow.plan.direct_keys import is_direct
-from deltamark.dataflow.plan.nodes import INDEX_READERS, Filter, Join, Node, Project
-from deltamark.dataflow.plan.passes.distribution import Exchange
-from deltamark.dataflow.plan.passes.look_through import JoinInput, look_through
-from deltamark.dataflow.plan.passes.pruning import Pruned, Requirement, prune
-from deltamark.dataflow.plan.terms import Term
-from deltamark.dataflow.plan.traversal import base_rows
+from deltamark.dataflow.plan.selectivity import selectivity
+from deltamark.dataflow.plan.terms import Term, column, conjunction, substituted
 from deltamark.dataflow.types import Type, key_count, spanning
 
 LINK_BYTES, BITMAP_BYTES = 4, 8
@@ -46,6 +48,31 @@ MIN_SAVED_BYTES = 1 << 20
 
 JoinSide = tuple[Join, int]
 """A join, and which of its sides: 0 is the left one, 1 the right one."""
+
+
+@dataclass(frozen=True)
+class JoinInput:
+    """The rows that one side of a join reads: those of a node that satisfy a condition.
+
+    terms: the columns that the join needs, as terms over the node's columns.
+    """
+
+    node: Node
+    terms: Mapping[str, Term]
+    condition: Term | None = None
+
+    def names(self, columns: Iterable[str]) -> tuple[str, ...]:
+        """Return the names of key columns in the node."""
+        return tuple(self.terms[name].value for name in columns)
+
+    def of(self, columns: Iterable[str]) -> tuple[Term, ...]:
+        return tuple(self.terms[name] for name in columns)
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns of the node that are required."""
+        terms = [*self.terms.values(), *([] if self.condition is None else [self.condition])]
+        return list(dict.fromkeys(name for term in terms for name in sorted(term.columns)))
 
 
 @dataclass(frozen=True)
@@ -153,8 +180,10 @@ class _JoinReader(Generic[Existing]):
     def __call__(self, join: Join, side: int, columns: Sequence[str]) -> Requirement | None:
         node, names = join.inputs[side], join.keys[side]
         alone = self.workers == 1
-        filtered = look_through(node, names, columns, (Project,) if alone else ())
-        unfiltered = look_through(node, names, columns, (Project, Filter) if alone and join not in self.looping else ())
+        filtered = _look_through(node, names, columns, (Project,) if alone else ())
+        unfiltered = _look_through(
+            node, names, columns, (Project, Filter) if alone and join not in self.looping else ()
+        )
         for candidate in (filtered, unfiltered):
             key = ArrangementKey(candidate.node, None, candidate.names(names), join.key_types)
             existing = self.find(key, candidate.of(columns), candidate.condition)
@@ -176,8 +205,8 @@ class _JoinReader(Generic[Existing]):
 def _index_types(nodes: Iterable[Node]) -> dict[tuple[Node, tuple[str, ...], str], tuple[Type, ...]]:
     found: dict[tuple[Node, tuple[str, ...], str], tuple[Type, ...]] = {}
     for node in nodes:
-        if isinstance(node, INDEX_READERS):
-            for each in node.indexes:
+        if isinstance(node, Extension):
+            for each in node.reads:
                 types = each.key_types(node.rows)
                 at = each.rows, each.keys, each.value
                 found[at] = tuple(map(spanning, found.get(at, types), types))
@@ -266,3 +295,43 @@ def _size(demands: Sequence[ArrangementDemand], condition: Term | None, bitmap: 
     else:
         heads = HASHED_HEAD_BYTES * min(keys, rows)
     return int(heads + rows * (LINK_BYTES + sum(term.type.stored_width for term in terms) + bitmap))
+
+
+def _look_through(node: Node, keys: Sequence[str], columns: Sequence[str], kinds: tuple[type[Node], ...]) -> JoinInput:
+    """Replace a node by the one below it for as long as it is of some kinds, filters and projections, and can be."""
+    found = JoinInput(node, {name: column(name, node.schema[name]) for name in (*keys, *columns)})
+    while isinstance(found.node, kinds):
+        below = _below(found, keys)
+        if below is None:
+            break
+        found = below
+    return found
+
+
+def _below(above: JoinInput, keys: Sequence[str]) -> JoinInput | None:
+    match above.node:
+        case Filter():
+            return _below_filter(above, above.node)
+        case Project():
+            return _below_project(above, above.node, keys)
+        case _:
+            return None
+
+
+def _below_filter(above: JoinInput, node: Filter) -> JoinInput | None:
+    """Refuse if the other rows might fail to compute, or their texts would have to be stored."""
+    if any(term.may_fail or term.type.kind == "text" for term in above.terms.values()):
+        return None
+    return JoinInput(node.rows, above.terms, conjunction(above.condition, node.condition))
+
+
+def _below_project(above: JoinInput, node: Project, keys: Sequence[str]) -> JoinInput | None:
+    """Refuse if a key, or a column of the condition, is computed by the projection."""
+    if any(term.op != "column" for term in above.terms.values()):
+        return None
+    below = {name: node.terms[term.value] for name, term in above.terms.items()}
+    used = frozenset() if above.condition is None else above.condition.columns
+    if any(below[name].op != "column" for name in keys) or not used <= node.copied.keys():
+        return None
+    condition = None if above.condition is None else substituted(above.condition, node.terms)
+    return JoinInput(node.rows, below, condition)

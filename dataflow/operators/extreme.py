@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Literal
 
 from deltamark.dataflow.builder.key_ids import key_ids
 from deltamark.dataflow.builder.keys import MAX_PACKED_KEYS, key_of
@@ -11,10 +13,11 @@ from deltamark.dataflow.kernels.groups.bucket import BucketBlock
 from deltamark.dataflow.kernels.groups.group_changes import EXTREME
 from deltamark.dataflow.kernels.groups.grouped_rows import GroupedRowsBlock
 from deltamark.dataflow.kernels.opcodes import Opcode
-from deltamark.dataflow.operators.groups.grouped_rows import RowInput, grouped_rows, stored_columns
-from deltamark.dataflow.plan.cardinality import row_count
-from deltamark.dataflow.plan.nodes import Extreme
-from deltamark.dataflow.plan.traversal import base_rows
+from deltamark.dataflow.operators.distribution import Columns, Distribution, OperatorDistribution, gather, two_phases
+from deltamark.dataflow.operators.grouped_rows import RowInput, grouped_rows, stored_columns
+from deltamark.dataflow.operators.input import base_rows, row_count
+from deltamark.dataflow.operators.node import Emission, JoinReads, Keys, Node, Placing, Requirement
+from deltamark.dataflow.plan.term_sql import by_columns, identifier
 from deltamark.dataflow.types import Type, integer, key_count
 
 BUCKET = "bucket of a tournament"
@@ -27,7 +30,54 @@ MAX_HASHED_ROWS = 2**31
 """The largest number of buckets: these are computed from hashes of 31 bits."""
 
 
-def extreme(stream: Stream, node: Extreme, columns_read: Sequence[str]) -> Stream:
+@dataclass(frozen=True, eq=False)
+class Extreme(Node):
+    """The rows of each group that attain the largest or smallest value of a column.
+
+    levels: the numbers of groups of a tournament, the largest first; () lets the operator choose.
+    """
+
+    rows: Node
+    keys: Keys
+    column: str
+    which: Literal["largest", "smallest"]
+    levels: tuple[int, ...]
+
+    consolidated: ClassVar[bool] = True
+
+    @property
+    def title(self) -> str:
+        return self.which
+
+    def description(self, required: Collection[str]) -> str:
+        groups = ", ".join(map(str, self.levels))
+        levels = f", in {len(self.levels)} levels of {groups} groups" if groups else ""
+        return f"{identifier(self.column)} {by_columns(self.keys)}".strip() + levels
+
+    def required(self, columns: Sequence[str], reads: JoinReads) -> Iterable[Requirement]:
+        return [(self.rows, [self.column, *self.keys, *columns])]
+
+    def distributed(self, inputs: Sequence[Distribution], columns: Columns) -> OperatorDistribution:
+        if not self.keys:
+            return two_phases(self.rows, inputs[0], columns)
+        return gather(inputs[0], self.keys, [self.rows.schema[name] for name in self.keys])
+
+    def wishes(self, placing: Placing) -> list[Distribution]:
+        return [placing.owned(self.rows, self.keys)] if self.keys else super().wishes(placing)
+
+    def preferred(self, keys: Keys) -> Iterable[tuple[Node, Keys]]:
+        return [(self.rows, self.keys)]
+
+    def emit(self, emission: Emission, streams: Sequence[Stream]) -> Stream:
+        names = emission.columns(self)
+        selected = _extreme(streams[0], self, names)
+        if emission.distribution(self).second is None:
+            return selected
+        columns = {name: self.schema[name] for name in dict.fromkeys([self.column, *names])}
+        return _extreme(emission.first_worker_selects(selected, columns, self), self, names)
+
+
+def _extreme(stream: Stream, node: Extreme, columns_read: Sequence[str]) -> Stream:
     """Append the levels of the tournament, each of which finds the winners among those of the level before."""
     keys = node.keys
     names = tuple(dict.fromkeys([node.column, *keys, *columns_read]))

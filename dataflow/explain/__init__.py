@@ -1,1 +1,0 @@
-"""Explanations: plans and programs as text for users."""

@@ -1,0 +1,209 @@
+"""Aggregate: sums of each group, whose changes are emitted when a time ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, Literal, Protocol
+
+from deltamark.dataflow.builder.key_ids import key_ids
+from deltamark.dataflow.builder.keys import Key, key_columns, key_of, key_values
+from deltamark.dataflow.builder.program import Program
+from deltamark.dataflow.builder.stream import Stream
+from deltamark.dataflow.builder.terms import evaluate
+from deltamark.dataflow.kernels.core.blocks import Operator
+from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, view
+from deltamark.dataflow.kernels.groups.aggregate import AggregateBlock, Group, group_words
+from deltamark.dataflow.kernels.hashing import hash_map
+from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.kernels.parallel import exchange
+from deltamark.dataflow.kernels.parallel.prefix_aggregate import PrefixAggregateBlock
+from deltamark.dataflow.operators.distribution import SLICED, Columns, Distribution, OperatorDistribution, gather
+from deltamark.dataflow.operators.errors import described, negative_multiplicity
+from deltamark.dataflow.operators.input import Input, row_count
+from deltamark.dataflow.operators.interning import PlanValue
+from deltamark.dataflow.operators.linear import Filter, Negate, Project
+from deltamark.dataflow.operators.node import Emission, JoinReads, Keys, Node, Placing, Requirement
+from deltamark.dataflow.plan.term_sql import by_columns, identifier, literal, sql
+from deltamark.dataflow.plan.terms import Term
+from deltamark.dataflow.types import LARGEST, Type, key_count
+from deltamark.errors import DeltamarkError
+
+MAX_REPLICATED_GROUPS = 4096
+"""The most groups of an aggregate whose state every worker has a copy of; not measured."""
+
+
+@dataclass(frozen=True)
+class Sum(PlanValue):
+    """One aggregated column: the sum of a term over a group, or (without a term) the number of its rows."""
+
+    name: str
+    kind: Literal["sum", "count"]
+    term: Term | None = None
+
+    def __str__(self) -> str:
+        value = "count(*)" if self.term is None else f"sum({sql(self.term)})"
+        return f"{value} AS {identifier(self.name)}"
+
+
+@dataclass(frozen=True, eq=False)
+class Aggregate(Node):
+    """Sums per group. A group exists while its number of rows is not zero."""
+
+    rows: Node
+    keys: Keys
+    sums: tuple[Sum, ...]
+
+    consolidated: ClassVar[bool] = True
+
+    @property
+    def terms(self) -> list[Term]:
+        """The terms that are summed, each once."""
+        return list(dict.fromkeys(each.term for each in self.sums if each.term is not None))
+
+    def description(self, required: Collection[str]) -> str:
+        return ": ".join(filter(None, [by_columns(self.keys), ", ".join(map(str, self.sums))]))
+
+    def required(self, columns: Sequence[str], reads: JoinReads) -> Iterable[Requirement]:
+        return [(self.rows, [*self.keys, *(name for term in self.terms for name in sorted(term.columns))])]
+
+    def determines(self, names: frozenset[str]) -> bool:
+        return set(self.keys) <= names
+
+    @property
+    def sum_columns(self) -> frozenset[str]:
+        return frozenset(each.name for each in self.sums)
+
+    def distributed(self, inputs: Sequence[Distribution], columns: Columns) -> OperatorDistribution:
+        """Replicate an aggregate with few groups over rows in order: its workers exchange sums instead of rows."""
+        (rows,) = inputs
+        if rows.in_order and self._has_few_groups:
+            return OperatorDistribution((None,), Distribution("scanned", aggregate=self.digest.hex()))
+        return gather(rows, self.keys, [self.rows.schema[name] for name in self.keys])
+
+    @property
+    def _has_few_groups(self) -> bool:
+        return key_count(self.schema[name] for name in self.keys) <= MAX_REPLICATED_GROUPS
+
+    def wishes(self, placing: Placing) -> list[Distribution]:
+        below = self.rows
+        while isinstance(below, Filter | Project | Negate) and placing.readers(below) == 1:
+            below = below.rows
+        if self._has_few_groups and isinstance(below, Input):
+            return [SLICED]
+        return [placing.owned(self.rows, self.keys)] if self.keys else super().wishes(placing)
+
+    def preferred(self, keys: Keys) -> Iterable[tuple[Node, Keys]]:
+        return [(self.rows, self.keys)]
+
+    def emit(self, emission: Emission, streams: Sequence[Stream]) -> Stream:
+        append: AppendOperator = emission.program.add
+        if emission.distribution(self).distribution.kind == "scanned":
+            append = partial(_add_prefix_aggregate, emission.program)
+            emission.remark("each worker sums its slices and sends sums instead of rows")
+        return _aggregate(streams[0], self, append)
+
+
+class AppendOperator(Protocol):
+    """Appends an operator, such as `Program.add` does."""
+
+    def __call__(self, code: int, kind: type[Operator], **fields: int) -> int: ...
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The state of an aggregate: the sums of each group, and the columns of its keys."""
+
+    program: Program
+    block: AggregateBlock
+    names: Keys
+    types: tuple[Type, ...]
+    key: Key
+    sums: Sequence[Type]
+    """The types of the sums."""
+
+    def rows(self) -> int:
+        """Count the groups that have rows."""
+        return self.block.live
+
+    def problem(self) -> DeltamarkError:
+        """Return the error that has made the kernel fail."""
+        number = int(hash_map.key_of(self.block.keys, self.block.error_group))
+        row, time = key_values(self.key, number, self.names, self.types), self.block.open_time
+        found = _sum_out_of_bounds(self.block)
+        if found is None:
+            return negative_multiplicity(self.program, row, time)
+        actual, (index, total) = described(self.program, row, time, unnamed="the only group"), found
+        if abs(total) > LARGEST:
+            cause, remedy = "a sum needs more than 64 bits", "narrow the bounds of what is summed"
+            return DeltamarkError(cause, actual, remedy, time=time)
+        remedy = "retract only what was inserted before, and keep to the declared number of rows"
+        actual = f"{literal(self.sums[index], total)} for {actual}"
+        return DeltamarkError("a sum is out of bounds", actual, remedy, time=time)
+
+
+def _sum_out_of_bounds(block: AggregateBlock) -> tuple[int, int] | None:
+    """Return the number of the sum that has made an aggregate fail, and the sum; None if a count of rows has."""
+    sums, values = block.sums, view(block.values.address, block.sums)
+    group = Group(block.state[group_words(sums) * block.error_group :].address)
+    numbers, bounds = view(group.numbers.address, 2 * sums + 2), view(block.bounds.address, 2 * sums)
+    if numbers[1] < 0:
+        return None
+    for index in range(sums):
+        at = 2 * index + 2 if values[index] else 0
+        total = (int(numbers[at + 1]) << 64) + (int(numbers[at]) & 2**64 - 1)
+        if not bounds[2 * index] <= total <= bounds[2 * index + 1]:
+            return index, total
+    return None
+
+
+def _aggregate(stream: Stream, node: Aggregate, append: AppendOperator) -> Stream:
+    program, reserve = stream.program, stream.program.memory.reserve
+    names, types = node.keys, tuple(node.schema[name] for name in node.keys)
+    summed = {each.name: 0 if each.term is None else evaluate(stream, each.term) for each in node.sums}
+    sums = {cell: name for name, cell in summed.items()}  # sums of one vector are computed once
+    key = key_of(stream, names, types)
+    words, bounds = int(group_words(len(sums))), [node.schema[name] for name in sums.values()]
+    keys = key_ids(program, key, row_count(node), stream.size, state_words=words)
+    size, time, diff, out_key = program.cell(), *(program.vector() for _ in range(3))
+    out = {cell: program.vector() for cell in sums}
+    columns = {name: out[cell] for name, cell in summed.items()}
+    state = reserve(keys.capacity * words)
+    block = append(
+        Opcode.AGGREGATE, AggregateBlock, size=stream.size, time=stream.time, diff=stream.diff, key=key.cell,
+        keys=keys.block, frontier=program.frontier, sums=len(sums), values=program.table(list(sums)), state=state,
+        saved=reserve(UNBOUNDED_WORDS), touched=reserve(UNBOUNDED_WORDS), out_size=size, out_time=time, out_diff=diff,
+        out_key=out_key, out=program.table(list(out.values())),
+        bounds=program.table([bound for type_ in bounds for bound in (type_.low, type_.high)]),
+        slice_values=program.words(max(len(sums), 1)), slice_out=program.words(max(len(sums), 1)),
+    )  # fmt: skip
+    program.add_state(Groups(program, AggregateBlock(block), tuple(names), types, key, bounds))
+    if key.interner is not None:
+        key.interner.free_in_sweeps(program, state, words)
+    return with_keys(Stream(program, size, time, diff, columns.__getitem__, columns), out_key, key, names, types)
+
+
+def _add_prefix_aggregate(program: Program, code: int, kind: type[AggregateBlock], **fields: int) -> int:
+    """Append a prefix aggregate over an aggregate, which is made of `fields`; return the aggregate's block."""
+    memory, workers, until = program.memory, program.workers, program.cell()
+    block = program.block(kind, opcode=code, **fields | {"frontier": until})
+    mails = [memory.share(UNBOUNDED_WORDS) for _ in range(exchange.SLOTS * workers)]
+    program.add(
+        Opcode.PREFIX_AGGREGATE, PrefixAggregateBlock, aggregate=block, worker=program.worker, workers=workers,
+        frontier=program.frontier, until=until, post=memory.share(exchange.LINE * workers), mails=program.table(mails),
+        places=memory.reserve(UNBOUNDED_WORDS), spins=program.spins,
+    )  # fmt: skip
+    return block
+
+
+def with_keys(stream: Stream, cell: int, key: Key, names: Sequence[str], types: Sequence[Type]) -> Stream:
+    """Let a stream compute its key columns from a cell of keys."""
+    columns = key_columns(stream, cell, key, names, types) if names else {}
+    stream.compute = lambda name: columns[name]()
+
+    def late(name: str) -> Callable[[Stream, int], int]:
+        return lambda rows, selected: key_columns(rows, rows.take(cell, selected), key, names, types)[name]()
+
+    stream.late = {name: late(name) for name in names}
+    return stream

@@ -1,1 +1,0 @@
-"""Operators of motifs: indexes, and the extension of rows by their values."""

@@ -1,0 +1,151 @@
+"""Moving threshold: the rows above or below a limit that changes, one limit per key."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar, Literal
+
+from deltamark.dataflow.builder.key_ids import key_ids
+from deltamark.dataflow.builder.keys import key_of
+from deltamark.dataflow.builder.stream import Stream
+from deltamark.dataflow.builder.terms import evaluate
+from deltamark.dataflow.kernels.expressions import BinaryBlock
+from deltamark.dataflow.kernels.groups.group_changes import MOVING_THRESHOLD
+from deltamark.dataflow.kernels.groups.grouped_rows import RowRecord
+from deltamark.dataflow.kernels.groups.moving_threshold import MovingThresholdBlock
+from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.operators.distribution import (
+    WHOLE,
+    Columns,
+    Distribution,
+    OperatorDistribution,
+    crossed,
+    together,
+)
+from deltamark.dataflow.operators.grouped_rows import (
+    NEGATED,
+    RowInput,
+    RowOrder,
+    StoredColumn,
+    grouped_rows,
+    reverse_order,
+    stored_columns,
+)
+from deltamark.dataflow.operators.input import row_count
+from deltamark.dataflow.operators.node import (
+    Emission,
+    JoinReads,
+    Keys,
+    Node,
+    Placing,
+    Requirement,
+    is_unique,
+    spanned_types,
+)
+from deltamark.dataflow.plan.term_sql import PRODUCT, identifier, on_columns, sql
+from deltamark.dataflow.plan.terms import Term, number
+from deltamark.dataflow.types import Type
+
+ONE = number(1)
+"""The divisor of limits that are no ratios."""
+
+
+@dataclass(frozen=True, eq=False)
+class MovingThreshold(Node):
+    """The rows whose value * denominator is above or below the numerator of the one limit with the same keys.
+
+    numerator, denominator: columns of the limits; an empty denominator stands for 1.
+    """
+
+    rows: Node
+    limits: Node
+    row_keys: Keys
+    limit_keys: Keys
+    value: Term
+    which: Literal["above", "below"]
+    numerator: str
+    denominator: str
+
+    consolidated: ClassVar[bool] = True
+
+    @property
+    def keys(self) -> tuple[Keys, Keys]:
+        return self.row_keys, self.limit_keys
+
+    @cached_property
+    def key_types(self) -> tuple[Type, ...]:
+        """The types of the keys, each spanning those of rows and limits."""
+        return spanned_types(self.rows, self.row_keys, self.limits, self.limit_keys)
+
+    @property
+    def title(self) -> str:
+        return self.which
+
+    def description(self, required: Collection[str]) -> str:
+        factor = f" * {identifier(self.denominator)}" if self.denominator else ""
+        sign = ">" if self.which == "above" else "<"
+        bound = f"{sql(self.value, PRODUCT)}{factor} {sign} {identifier(self.numerator)}"
+        return f"{bound} {on_columns(*self.keys)}".strip()
+
+    def required(self, columns: Sequence[str], reads: JoinReads) -> Iterable[Requirement]:
+        limits = filter(None, [*self.limit_keys, self.numerator, self.denominator])
+        return [(self.rows, [*self.row_keys, *sorted(self.value.columns), *columns]), (self.limits, list(limits))]
+
+    def determines(self, names: frozenset[str]) -> bool:
+        return is_unique(self.rows, names)
+
+    def distributed(self, inputs: Sequence[Distribution], columns: Columns) -> OperatorDistribution:
+        if not self.row_keys:
+            return crossed(self.inputs, 1, inputs, columns)
+        return together(self.keys, self.key_types, inputs, self.schema.names)
+
+    def wishes(self, placing: Placing) -> list[Distribution]:
+        if not self.row_keys:
+            return [placing.default(self.rows), WHOLE]
+        return placing.together(self.inputs, self.keys, self.key_types)
+
+    def preferred(self, keys: Keys) -> Iterable[tuple[Node, Keys]]:
+        return zip(self.inputs, self.keys, strict=True)
+
+    def emit(self, emission: Emission, streams: Sequence[Stream]) -> Stream:
+        rows, limits = streams
+        return _moving_threshold(rows, limits, self, emission.columns(self))
+
+
+def _moving_threshold(stream: Stream, limits: Stream, node: MovingThreshold, names: Sequence[str]) -> Stream:
+    """Append the operator, which keeps rows in order of key and value, and the limits. names: the required columns."""
+    types, numerator, denominator = node.key_types, node.numerator, node.denominator
+    minuend = NEGATED if node.which == "below" else None
+    key = key_of(stream, node.row_keys, types)
+    limit_key = key_of(limits, node.limit_keys, types, key.interner)
+    keys = key_ids(stream.program, key, row_count(node), _total_size(stream, limits))
+    compared = StoredColumn("", node.value.type, reverse_order(stream, evaluate(stream, node.value), minuend), minuend)
+    (dividend,) = stored_columns(limits, [numerator], node.limits.schema)
+    dividend = replace(dividend, cell=reverse_order(limits, dividend.cell, minuend), minuend=minuend)
+    divisor = StoredColumn("", ONE.type, evaluate(limits, ONE))
+    if denominator:
+        (divisor,) = stored_columns(limits, [denominator], node.limits.schema)
+    row_columns = stored_columns(stream, (*node.row_keys, *names), node.rows.schema)
+    limit_columns = stored_columns(limits, node.limit_keys, node.limits.schema)
+    inputs = (
+        RowInput(stream, key.cell, [compared, *row_columns]),
+        RowInput(limits, limit_key.cell, [dividend, divisor, *limit_columns]),
+    )
+    order = _order(has_keys=bool(node.row_keys))
+    return grouped_rows(MOVING_THRESHOLD, MovingThresholdBlock, keys, inputs, order=order)
+
+
+def _order(*, has_keys: bool) -> RowOrder:
+    """Return the order by value, within each group if there are keys."""
+    value = RowRecord.size_in_words
+    return RowOrder(value - 1, 2) if has_keys else RowOrder(value, 1)
+
+
+def _total_size(stream: Stream, other: Stream) -> int:
+    """Append the sum of the sizes of two streams; return its cell."""
+    program, result = stream.program, stream.program.cell()
+    a, b, total = (program.cell(cell) for cell in (stream.size, other.size, result))
+    program.add(Opcode.ADD, BinaryBlock, size=program.cell(1), a=a, b=b, result=total)
+    return result

@@ -14,9 +14,9 @@ from support.paths import ROOT
 from deltamark.errors import DeltamarkError
 from deltamark.harness.__main__ import run
 from deltamark.harness.benchmarks.benchmark import benchmark
-from deltamark.harness.bootstrap.makehelp import help_text
 from deltamark.harness.cli.commands import NAMES, load
 from deltamark.harness.cli.main import main
+from deltamark.harness.cli.makehelp import help_text
 from deltamark.harness.cli.parser import Parser
 from deltamark.harness.console.console import INTERRUPTED
 from deltamark.harness.console.progress import line

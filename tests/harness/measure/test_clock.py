@@ -7,7 +7,7 @@ import ast
 import pytest
 from support.paths import ROOT
 
-from deltamark.harness.measure.timing import Stopwatch, timed
+from deltamark.harness.system.clock import Stopwatch, timed
 
 CLOCK = "measure/timing.py"
 

@@ -80,6 +80,11 @@ class MovingThreshold(Node):
         return spanned_types(self.rows, self.row_keys, self.limits, self.limit_keys)
 
     @property
+    def limit_columns(self) -> Keys:
+        """The columns of the limits that rows are compared with."""
+        return tuple(filter(None, (self.numerator, self.denominator)))
+
+    @property
     def title(self) -> str:
         return self.which
 
@@ -90,8 +95,8 @@ class MovingThreshold(Node):
         return f"{bound} {on_columns(*self.keys)}".strip()
 
     def required(self, columns: Sequence[str], reads: JoinReads) -> Iterable[Requirement]:
-        limits = filter(None, [*self.limit_keys, self.numerator, self.denominator])
-        return [(self.rows, [*self.row_keys, *sorted(self.value.columns), *columns]), (self.limits, list(limits))]
+        rows = [*self.row_keys, *sorted(self.value.columns), *columns]
+        return [(self.rows, rows), (self.limits, [*self.limit_keys, *self.limit_columns])]
 
     def determines(self, names: frozenset[str]) -> bool:
         return is_unique(self.rows, names)

@@ -31,7 +31,7 @@ class InternerBlock(Block):
     count: Array
     """The number of live rows of an id."""
     empty_since: Array
-    """1 + the time since when an id has no rows, if it is in `waiting`."""
+    """1 + the latest time when an id lost its last row, if it is in `waiting`. The id may have updates until then."""
     waiting: Array
     waiting_count: int = 0
     live: int = 0
@@ -39,6 +39,8 @@ class InternerBlock(Block):
     frontier: Cell
     ended: int = 0
     """The frontier in the last slice."""
+    latest: int = 0
+    """The latest time of an update so far: an update of a stream may come after later ones of another stream."""
     keeps_ids: int = 0
     """Set if no id is freed here, because sums may be left under an id whose count is zero."""
 
@@ -66,7 +68,9 @@ def intern(op: InternBlock) -> int:
         if interner.keeps_ids == 0:
             _free_waiting(interner)
         interner.ended = interner.frontier
-    times, diffs, counts, result, live = op.time, op.diff, interner.count, op.result, interner.live
+    if size > 0:
+        interner.latest = max(interner.latest, op.time[size - 1])
+    latest, diffs, counts, result, live = interner.latest, op.diff, interner.count, op.result, interner.live
     for at in range(size):
         row = _find(op, interner, at)
         result[at] = row
@@ -78,7 +82,7 @@ def intern(op: InternBlock) -> int:
             if interner.empty_since[row] == 0:
                 interner.waiting[interner.waiting_count] = row
                 interner.waiting_count += 1
-            interner.empty_since[row] = times[at] + 1
+            interner.empty_since[row] = latest + 1
     interner.live = live
     return 0
 

@@ -71,7 +71,7 @@ class Interner:
             )
             for place, each in enumerate(self.streams)
         ]  # fmt: skip
-        self.known, self.counts, self.emptied, self._ended = {}, Counter(), {}, 0
+        self.known, self.counts, self.emptied, self._ended, self._latest = {}, Counter(), {}, 0, 0
 
     def run(self, parts, frontier):
         """Number a slice of each stream; compare the ids with those of the dictionary."""
@@ -83,15 +83,16 @@ class Interner:
             self._make_room(op)
             assert intern(op) == 0
             ids = view(op.result.address, len(part)).tolist()
-            for (time, diff, *row), row_id in zip(part, ids, strict=True):
+            self._latest = max([self._latest, *(time for time, *_ in part)])
+            for (_, diff, *row), row_id in zip(part, ids, strict=True):
                 assert self.known.setdefault(tuple(row), row_id) == row_id
                 self.counts[tuple(row)] += diff
                 if self.counts[tuple(row)] == 0:
-                    self.emptied[tuple(row)] = time
+                    self.emptied[tuple(row)] = self._latest
         self._check()
 
     def _forget_ended(self):
-        """Forget the rows that have lost their last use in a time that had ended before the last slice."""
+        """Forget the rows without uses, once all times had ended before the last slice that were seen before."""
         for row, time in list(self.emptied.items()):
             if self.counts[row] == 0 and time < self._ended and not self.block.keeps_ids:
                 del self.known[row], self.emptied[row]
@@ -121,6 +122,17 @@ def random_streams(rng, streams, times):
             live.append(tuple(rng.integers([0, -(2**62)], [12, -(2**62) + 3]).tolist()))
             updates.append((time, stream, 1, *live[-1]))
     return updates
+
+
+def test_an_id_is_kept_while_a_stream_may_use_it_although_another_one_takes_its_last_row_earlier():
+    tested = Interner(2)
+    tested.run([[(0, 1, 5, 5)], [(0, 1, 5, 5)]], 1)
+    tested.run([[(1, -1, 5, 5), (3, 1, 5, 5), (3, -1, 5, 5)], [(1, -1, 5, 5)]], 3)
+    used = tested.block.used
+    tested.run([[], []], 3)
+    assert tested.block.used == used == 1
+    tested.run([[(3, 1, 5, 5)], []], 4)
+    assert list(tested.counts.values()) == [1]
 
 
 @pytest.mark.parametrize("keeps_ids", [0, 1])

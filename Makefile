@@ -11,7 +11,7 @@ COMMANDS := $(subst _,-,$(basename $(notdir $(wildcard harness/cli/*/[a-z]*.py))
 .PHONY: help setup lock $(COMMANDS) bench-engine bench-shared bench-ssb bench-nexmark bench-reach bench-memory rate fuzz check lint types test format clean
 
 help:  ## this help
-	@$(PYTHON) -m harness.bootstrap.makehelp Makefile
+	@$(PYTHON) -m harness.cli.makehelp Makefile
 
 setup: .venv/ready  ## make .venv with everything in it (every other target does so by itself)
 .venv/ready: requirements.lock requirements-build.lock

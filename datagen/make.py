@@ -4,7 +4,7 @@ Data is made in a directory `.making-KEY` and published by one rename, so a read
 locked while data is made in it, by `flock`, which ends with its process. The next run uses the finished parts of an
 interrupted one. Complete data is only read, so its directory need not be writable.
 
-The regression gate calls `make_data` and `Wanted` in trees of other commits (harness/compare/data.py).
+The regression gate calls `make_data` and `Wanted` in trees of other commits (harness/compare/cells.py).
 """
 
 from __future__ import annotations

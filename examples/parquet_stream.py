@@ -24,9 +24,8 @@ from deltamark.dataflow.sql.algebra.planner import quoted
 from deltamark.dataflow.sql.arrow_tables import footer
 from deltamark.dataflow.types import Field
 from deltamark.errors import naming, unknown
-from deltamark.harness.check.decode import answer_columns
-from deltamark.harness.check.difference import dated, unordered_difference
-from deltamark.harness.check.snapshot import Snapshot
+from deltamark.harness.check.answers import Snapshot, dated, unordered_difference
+from deltamark.harness.engines.answers import answer_columns
 from deltamark.harness.engines.base import TOLERANCE
 
 SHOWN_ROWS = 40

@@ -4,7 +4,7 @@ A task of the first job draws a block of edges and partitions them by a hash. A 
 partition of all blocks, keeps each edge once, and writes an Arrow file. Only hashes are exchanged, because the hash can
 be inverted. The edges are in the order of their hashes, a pseudo-random order that the number of tasks does not change.
 
-The regression gate calls `make_graph` and `Graph` in trees of other commits (harness/compare/data.py).
+The regression gate calls `make_graph` and `Graph` in trees of other commits (harness/compare/cells.py).
 """
 
 from __future__ import annotations

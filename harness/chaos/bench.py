@@ -11,8 +11,8 @@ from pathlib import Path
 from deltamark.errors import DeltamarkError
 from deltamark.harness.chaos.running import CommandRun, Invocation
 from deltamark.harness.results import store
-from deltamark.harness.results.machine import ROOT
 from deltamark.harness.results.record import Record
+from deltamark.harness.system.machine import ROOT
 
 CELLS = ("PHYSICAL=100,1000", "WORKERS=1,2", "ENGINES=embedded,duckdb", "SAMPLE=5", "RUNS=1")
 FILES = {store.RECORDS, store.SESSIONS, store.LOCK}

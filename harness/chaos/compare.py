@@ -10,7 +10,7 @@ from pathlib import Path
 from deltamark.harness.chaos.running import CommandRun, Invocation
 from deltamark.harness.compare.gate import Verdict
 from deltamark.harness.compare.trees import DIRECTORY, git, snapshot
-from deltamark.harness.results.machine import ROOT
+from deltamark.harness.system.machine import ROOT
 
 CELLS = ("BASE=HEAD", "HEAD=HEAD", "PHYSICAL=1000")
 ALLOWED: tuple[Verdict, ...] = ("undecided", "improvement", "unchanged")

@@ -12,7 +12,7 @@ from pathlib import Path
 from deltamark.datagen.manifest import FILE
 from deltamark.datagen.sealed import DIGEST
 from deltamark.harness.chaos.running import CommandRun, Invocation
-from deltamark.harness.results.machine import ROOT
+from deltamark.harness.system.machine import ROOT
 
 Digests = dict[str, str]
 

@@ -25,13 +25,13 @@ import psutil
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.scratch import scratch
 from deltamark.harness.benchmarks.benchmark import anywhere
-from deltamark.harness.chaos import processes
+from deltamark.harness.benchmarks.cell import DEFAULT_ENGINE, Cell
+from deltamark.harness.chaos import running as processes
 from deltamark.harness.chaos.running import Invocation, started
 from deltamark.harness.check import verify
 from deltamark.harness.check.golden import golden_file, read_golden
-from deltamark.harness.measure.cell import DEFAULT_ENGINE, Cell
-from deltamark.harness.measure.resources import descendants
-from deltamark.harness.results.machine import ROOT
+from deltamark.harness.system.machine import ROOT
+from deltamark.harness.system.resources import descendants
 
 Victim = Literal["driver", "executor", "worker"]
 VICTIMS: tuple[Victim, ...] = ("driver", "executor", "worker")

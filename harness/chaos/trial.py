@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from deltamark.harness.chaos import processes
-from deltamark.harness.chaos.running import CommandRun, Invocation, run
-from deltamark.harness.chaos.strike import Strike
+from deltamark.harness.chaos import running
+from deltamark.harness.chaos.running import CommandRun, Invocation, Strike, run
 
 LIMIT_FACTOR, LIMIT_S = 10, 120.0
 """The time limit of a run: a multiple of the length of an undisturbed run, and seconds in addition."""
@@ -66,7 +65,7 @@ def measure(trial: Trial) -> Undisturbed:
     trial.prepare()
     run(trial.command, UNDISTURBED_LIMIT_S)
     trial.prepare()
-    shared = processes.shared_memory()
+    shared = running.shared_memory()
     undisturbed = run(trial.command, UNDISTURBED_LIMIT_S)
     trial.keep_result()
     remains = _remains(trial.command.temporary, undisturbed, shared)
@@ -76,7 +75,7 @@ def measure(trial: Trial) -> Undisturbed:
 def attempt(trial: Trial, strike: Strike, length: float) -> StrikeOutcome | None:
     """Strike a command and run it again; return None if it ended before the strike."""
     trial.prepare()
-    limit, shared = LIMIT_FACTOR * length + LIMIT_S, processes.shared_memory()
+    limit, shared = LIMIT_FACTOR * length + LIMIT_S, running.shared_memory()
     struck = run(trial.command, limit, strike, length)
     if not struck.target:
         return None
@@ -99,7 +98,7 @@ def _remains(temporary: Path, command_run: CommandRun, shared: set[str]) -> Iter
     """Yield the processes, files and shared memory that remain after a successful run."""
     yield from (f"process {name} was left" for name in command_run.remaining)
     yield from (f"temporary {path.relative_to(temporary)} was left" for path in temporary.iterdir())
-    yield from (f"shared memory {name} was left" for name in processes.shared_memory() - shared)
+    yield from (f"shared memory {name} was left" for name in running.shared_memory() - shared)
 
 
 def _last_lines(text: str) -> str:

@@ -19,8 +19,8 @@ from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.kernels.core.guard import lent
 from deltamark.dataflow.types import Schema, Type
 from deltamark.harness.check import csv_kernel
+from deltamark.harness.check.answers import stored_array
 from deltamark.harness.check.csv_kernel import DATE, NUMBER, SHORT, TEXT
-from deltamark.harness.check.snapshot import stored_array
 
 KINDS = {"int": NUMBER, "date": DATE, "code": TEXT, "short": SHORT, "text": TEXT, "bool": TEXT}
 BLOCK_ROWS = 1 << 15

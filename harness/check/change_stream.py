@@ -16,9 +16,9 @@ from deltamark.datagen.feed import last_time
 from deltamark.datagen.schema import TIMES_PER_ROUND
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.engines.base import CountReport, StreamEngine
 from deltamark.harness.engines.registry import open_stream
-from deltamark.harness.measure.cell import Cell
 
 DIGESTED_ROWS = 1 << 15
 """The number of changes that are digested at once, at least. Not tuned."""

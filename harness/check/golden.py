@@ -13,7 +13,7 @@ from pathlib import Path
 
 from deltamark.errors import DeltamarkError, naming
 from deltamark.harness.benchmarks.benchmark import DEFAULT, Benchmark, benchmark, included
-from deltamark.harness.measure.cell import Cell
+from deltamark.harness.benchmarks.cell import Cell
 
 SF = "0.01"
 FOLDER = Path(__file__).resolve().parent.parent.parent / "results" / "golden"

@@ -21,10 +21,10 @@ from deltamark.datagen.positions import array_of, index_of
 from deltamark.datagen.schema import NULL, TIMES_PER_ROUND, Column, Relation
 from deltamark.datagen.workloads.workload import ChangedRows, Workload
 from deltamark.errors import DeltamarkError
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.engines.base import Inputs, Row
 from deltamark.harness.engines.plans import sql_inputs
-from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.timing import Stopwatch
+from deltamark.harness.system.clock import Stopwatch
 
 ALL_ROWS = "all_rows"
 """The schema of the tables, which hold all rows."""

@@ -13,15 +13,14 @@ from deltamark.datagen.feed import Feed, last_time
 from deltamark.datagen.schema import TIMES_PER_ROUND
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError
+from deltamark.harness.benchmarks.cell import Cell
+from deltamark.harness.check.answers import Snapshot, difference, unordered_difference
 from deltamark.harness.check.change_csv import ChangeCsv, Digester
 from deltamark.harness.check.change_stream import DIFFS, DIGESTED_ROWS, open_sums
-from deltamark.harness.check.difference import difference, unordered_difference
 from deltamark.harness.check.oracle import Answers
-from deltamark.harness.check.snapshot import Snapshot
 from deltamark.harness.engines.base import AnswerEngine, Engine, Row
 from deltamark.harness.engines.plans import plan_of
 from deltamark.harness.engines.registry import capabilities
-from deltamark.harness.measure.cell import Cell
 
 READ_ROUNDS = 100_000
 """The rounds whose times are read at once. Not tuned."""

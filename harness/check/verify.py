@@ -21,16 +21,25 @@ from deltamark.datagen.feed import Feed
 from deltamark.datagen.schema import TIMES_PER_ROUND
 from deltamark.datagen.workloads.registry import workload
 from deltamark.datagen.workloads.workload import Workload
+from deltamark.harness.benchmarks.cell import ALL, Cell
 from deltamark.harness.check import change_stream
+from deltamark.harness.check.answers import (
+    WEIGHT,
+    Snapshot,
+    difference,
+    no_changes,
+    row_text,
+    rows_of,
+    stored_table,
+    summed,
+    unordered_difference,
+)
 from deltamark.harness.check.change_csv import ChangeCsv, Digest
 from deltamark.harness.check.change_stream import DIGESTED_ROWS, no_report, open_answer
-from deltamark.harness.check.difference import difference, row_text, unordered_difference
 from deltamark.harness.check.oracle import Oracle
-from deltamark.harness.check.snapshot import WEIGHT, Snapshot, no_changes, rows_of, stored_table, summed
 from deltamark.harness.engines.base import TOLERANCE, CountReport, Row
 from deltamark.harness.engines.plans import sql_inputs
 from deltamark.harness.engines.registry import open_stream
-from deltamark.harness.measure.cell import ALL, Cell
 
 TIME = "time of the change"
 """The name of a column that no schema has."""

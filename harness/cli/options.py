@@ -16,8 +16,8 @@ from deltamark.datagen.workloads.registry import NAMES, applicable, known_worklo
 from deltamark.errors import DeltamarkError, shortened, whole_number
 from deltamark.harness.benchmarks.benchmark import DEFAULT as DEFAULT_BENCHMARK
 from deltamark.harness.benchmarks.benchmark import benchmark, included, named, parts
+from deltamark.harness.benchmarks.cell import ALL, Cell
 from deltamark.harness.engines.registry import DEFAULT, PLAN_ENGINES, capabilities, known_stream_engine
-from deltamark.harness.measure.cell import ALL, Cell
 
 MAX_BATCHES = 10**12
 """The largest number of logical batches, of rounds in one, or of timed batches. No stream has as many."""

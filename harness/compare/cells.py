@@ -3,17 +3,28 @@
 The default queries of TPC-H together use most operators, over insertions and over a sliding window; the default scale
 factor gives each of them enough work. Of another benchmark all queries are measured, over its own workload. The graph
 suite has few motifs, counted by BiGJoin and by delta queries.
+
+The data of a side, made by the side's own code: another commit may store the same rows in other files.
+
+The side also reports the directory of its data. The directory's name contains the version of the files, so sides with
+different versions share one DATA directory.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 
 from deltamark.datagen.workloads.registry import known_workload
-from deltamark.errors import unknown
+from deltamark.errors import DeltamarkError, unknown
 from deltamark.harness.benchmarks.benchmark import Benchmark
-from deltamark.harness.measure.cell import Cell, MotifCell
+from deltamark.harness.benchmarks.cell import Cell, MotifCell
+from deltamark.harness.compare.gate import PhaseReport
+from deltamark.harness.compare.sides import ComparedSuite, SideSpec
 
 SF = "0.3"
 QUERIES = ("q01", "q09", "q10", "q13", "q18", "q21")
@@ -50,3 +61,54 @@ def refuse_unknown_variants(home: Benchmark, queries: tuple[str, ...], variants:
 def motif_cells(scale: int) -> list[MotifCell]:
     """List the cells of the graph suite for an R-MAT graph of 2^scale vertices."""
     return [MotifCell(name, f"rmat:{scale}", batch) for name, batch in MOTIFS]
+
+
+SCRIPT = """
+import importlib, sys
+from decimal import Decimal
+from pathlib import Path
+data_maker, data, size, master, name = sys.argv[1:]
+make = importlib.import_module(data_maker)
+more = {{}}
+if name:
+    from deltamark.harness.benchmarks.benchmark import benchmark
+    more['source'] = benchmark(name).source
+print({directory})
+"""
+DIRECTORIES: Mapping[ComparedSuite, str] = {
+    "tpch": "make.make_data(make.Wanted(Path(data), Decimal(size), master, **more), lambda *_: None)[0].directory",
+    "graph": "make.make_graph(Path(data), make.Graph('rmat', int(size)), master, lambda *_: None)",
+}
+"""Expressions that make data unless it exists, and return its directory. All layouts have the names in them."""
+
+
+@dataclass(frozen=True)
+class SideData:
+    """The data that both sides need, below a directory. size: a scale factor, or the scale of an R-MAT graph."""
+
+    suite: ComparedSuite
+    directory: Path
+    size: str
+    master: str
+    benchmark: str = ""
+    """The name of the benchmark, which is empty for TPC-H: old commits know no other."""
+
+    def make(self, sides: Sequence[SideSpec], report: PhaseReport) -> dict[SideSpec, Path]:
+        """Make the data with each side's code, unless it exists; return the directories."""
+        directories: dict[SideSpec, Path] = {}
+        for number, side in enumerate(sides):
+            report("data of both sides", number, len(sides))
+            directories[side] = self._made_by(side)
+        return directories
+
+    def _made_by(self, side: SideSpec) -> Path:
+        script = SCRIPT.format(directory=DIRECTORIES[self.suite])
+        data_maker, directory = side.layout.data_maker, str(self.directory.resolve())
+        process = subprocess.run(
+            [sys.executable, "-c", script, data_maker, directory, self.size, self.master, self.benchmark],
+            cwd=side.root, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        if process.returncode:
+            reason = (process.stderr.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
+            raise DeltamarkError(f"{side.label} cannot make its data", reason, "name another commit")
+        return Path(process.stdout.splitlines()[-1])

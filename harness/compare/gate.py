@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Literal
 
+from deltamark.harness.benchmarks.cell import AnyCell
 from deltamark.harness.compare import rule
 from deltamark.harness.compare.rule import QUANTITIES, SCREEN_PAIRS, TIME, Change, Pair, Quantity
-from deltamark.harness.compare.side import OpenSides, SideError, Sides
+from deltamark.harness.compare.sides import OpenSides, SideError, Sides
 from deltamark.harness.compare.trees import SideName
-from deltamark.harness.measure.cell import AnyCell
 
 PhaseReport = Callable[[str, int, int], None]
 """Receives a phase, and how many of its steps are done and planned."""

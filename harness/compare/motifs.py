@@ -16,14 +16,14 @@ from functools import partial
 from itertools import accumulate
 from pathlib import Path
 
-from deltamark.harness.measure.cell import MotifCell
-from deltamark.harness.measure.messages import CellReply, CellRequest, OracleReply, OracleRequest, Request, WarmReply
+from deltamark.harness.benchmarks.cell import MotifCell
+from deltamark.harness.measure.client import CellReply, CellRequest, OracleReply, OracleRequest, Request, WarmReply
 from deltamark.harness.measure.runs import SampledRun
 from deltamark.harness.measure.server import Server
-from deltamark.harness.measure.timing import timed
 from deltamark.harness.results.record import MEASURING
 from deltamark.harness.suites.graphs.counting import MotifCosts, bigjoin_of, by_hand, churn, counted, left, run, warm
 from deltamark.harness.suites.graphs.graph_data import Edges, oriented, stored
+from deltamark.harness.system.clock import timed
 from deltamark.queries.graph.motifs import motif
 
 

@@ -20,10 +20,21 @@ from deltamark.dataflow.sql.tables import sql_tables
 from deltamark.dataflow.types import Schema
 from deltamark.datagen.schema import TIMES_PER_ROUND
 from deltamark.errors import DeltamarkError
-from deltamark.harness.check.difference import unordered_difference
-from deltamark.harness.check.snapshot import Snapshot
-from deltamark.harness.conformance.cases import CASES, NOTHING_BETWEEN, NULL_CASES, NULL_QUERIES, Case
-from deltamark.harness.conformance.rows import MAX_ROWS, PRIMARY_KEYS, WITH_NULL, Change, batch_of, declared
+from deltamark.harness.benchmarks.cell import Cell
+from deltamark.harness.check.answers import Snapshot, unordered_difference
+from deltamark.harness.conformance.cases import (
+    CASES,
+    MAX_ROWS,
+    NOTHING_BETWEEN,
+    NULL_CASES,
+    NULL_QUERIES,
+    PRIMARY_KEYS,
+    WITH_NULL,
+    Case,
+    Change,
+    batch_of,
+    declared,
+)
 from deltamark.harness.engines.base import RefusedError, Row
 from deltamark.harness.engines.external import messages, named
 from deltamark.harness.engines.external.columns import (
@@ -38,7 +49,6 @@ from deltamark.harness.engines.external.columns import (
 )
 from deltamark.harness.engines.external.program import Program
 from deltamark.harness.engines.plans import specified_plan, sql_inputs
-from deltamark.harness.measure.cell import Cell
 
 R = TypeVar("R", bound=messages.Reply)
 

@@ -7,13 +7,13 @@ from decimal import Decimal
 from deltamark.datagen.feed import last_time
 from deltamark.datagen.schema import TIMES_PER_ROUND
 from deltamark.errors import DeltamarkError
-from deltamark.harness.conformance.rows import line
+from deltamark.harness.conformance.cases import line
 from deltamark.harness.conformance.run import OpenQuery, subject_of
 from deltamark.harness.console.formatting import brief
 from deltamark.harness.engines.external import named
 from deltamark.harness.engines.external.program import Program
-from deltamark.harness.measure.timing import LIST_EVERY_S, CpuUse
 from deltamark.harness.results.plausibility import Account, doubt
+from deltamark.harness.system.clock import LIST_EVERY_S, CpuUse
 
 QUERY, BATCHES, BATCH_ROWS = "q01", 4, 5000
 """Enough rows that the work on a batch takes longer than the messages about it. Not tuned."""

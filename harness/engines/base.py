@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import ClassVar, Generic, Literal, TypeVar
 
 import pyarrow as pa
+from msgspec import Struct
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
@@ -19,8 +20,8 @@ from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta, Feed
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError
-from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.resources import MemoryUse
+from deltamark.harness.benchmarks.cell import Cell
+from deltamark.harness.system.resources import MemoryUse
 
 Output = Literal["stream", "batches", "answers"]
 
@@ -62,6 +63,18 @@ class RefusedError(DeltamarkError):
 
 REFUSALS = (RefusedError, SqlError, SeveralSqlError)
 """The errors that say that an engine does not support a query: of programs, and of our SQL."""
+
+
+class EngineInfo(Struct, frozen=True):
+    """The description that an external engine gave of itself when it was measured."""
+
+    name: str
+    """Its name and version."""
+    digest: str
+    """The digest of its program."""
+    output: Output
+    maintains: bool = True
+    session: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ from deltamark.dataflow.language.collection import Collection
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta, Feed
 from deltamark.datagen.workloads.workload import Workload
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.engines.base import (
     SEVERAL_ROUNDS,
     Capabilities,
@@ -24,7 +25,6 @@ from deltamark.harness.engines.base import (
 )
 from deltamark.harness.engines.inputs import batches
 from deltamark.harness.engines.plans import plan_of
-from deltamark.harness.measure.cell import Cell
 
 ANALYZED_ROUNDS = 4096
 """The rounds of a batch of an analysis at most: a batch has about as many rows as a slice of a normal run."""

@@ -10,9 +10,9 @@ from deltamark.dataflow.language.collection import Collection
 from deltamark.datagen.schema import Relation
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.engines.base import Inputs
 from deltamark.harness.engines.inputs import relation_source, specified_source
-from deltamark.harness.measure.cell import Cell
 
 
 def plan_of(cell: Cell, work: Workload) -> Collection:

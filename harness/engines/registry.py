@@ -8,16 +8,15 @@ from deltamark.dataflow.batch import Batch
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError, unknown
-from deltamark.harness.engines.base import PROGRAM, Capabilities, Engine, PlanEngine, Sink, StreamEngine
+from deltamark.harness.benchmarks.cell import Cell
+from deltamark.harness.engines.base import PROGRAM, Capabilities, Engine, EngineInfo, PlanEngine, Sink, StreamEngine
 from deltamark.harness.engines.duckdb import DuckDBEngine
 from deltamark.harness.engines.embedded import EmbeddedEngine
 from deltamark.harness.engines.external import named
 from deltamark.harness.engines.external.engine import CLASSES
+from deltamark.harness.engines.peers import PEERS, peer
 from deltamark.harness.engines.spark import SparkEngine
 from deltamark.harness.engines.spark_sql import SparkSqlEngine
-from deltamark.harness.measure.cell import Cell
-from deltamark.harness.peers.manifest import PEERS, peer
-from deltamark.harness.results.record import EngineInfo, Record
 
 PLAN_ENGINES: dict[str, type[PlanEngine]] = {each.name: each for each in (EmbeddedEngine, SparkEngine)}
 BUILT_IN: dict[str, type[Engine]] = {**PLAN_ENGINES, **{each.name: each for each in (DuckDBEngine, SparkSqlEngine)}}
@@ -50,18 +49,6 @@ def capabilities(name: str) -> Capabilities:
 def external_info(name: str) -> EngineInfo | None:
     """Return what records keep of an external engine; None for a built-in one."""
     return named.info(name) if named.is_external(name) else None
-
-
-def recorded_capabilities(record: Record) -> Capabilities:
-    """Return the capabilities of the engine of a record, which may not be on this machine."""
-    if record.engine in BUILT_IN:
-        return BUILT_IN[record.engine].capabilities
-    said = record.external
-    if said is None:
-        return Capabilities(output="batches")
-    return Capabilities(
-        output=said.output, recomputes=not said.maintains or bool(record.recomputed), has_session=said.session
-    )
 
 
 def known_engine(name: str) -> str:

@@ -14,14 +14,13 @@ from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.spark.session import deaths, scratch
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.console.flame import Bar
 from deltamark.harness.engines.base import Capabilities, CountReport, PlanEngine, Sink, feed_of
 from deltamark.harness.engines.plans import plan_of
-from deltamark.harness.engines.spark_feed import FeedSource
-from deltamark.harness.engines.spark_session import on_master
+from deltamark.harness.engines.spark_feed import FeedSource, on_master
 from deltamark.harness.engines.spark_timeline import stages_of, timeline
-from deltamark.harness.measure.cell import Cell
-from deltamark.harness.results import machine
+from deltamark.harness.system import machine
 
 if TYPE_CHECKING:
     from deltamark.dataflow.spark.query import CompletedBatch, ShardState, SparkQuery

@@ -1,8 +1,12 @@
-"""Deltas as Arrow batches in the types of SQL, for engines that do not know our storage format."""
+"""Deltas as Arrow batches in the types of SQL, for engines that do not know our storage format.
+
+The net changes of a relation in a batch: a row that comes and goes, or goes and comes back, does not change.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
@@ -10,8 +14,33 @@ import pyarrow as pa
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta
-from deltamark.datagen.positions import Values
+from deltamark.datagen.positions import Rows, Values
 from deltamark.datagen.schema import NULL, Column, ColumnKind
+
+
+@dataclass(frozen=True)
+class NetRows:
+    """The rows that arrive, as indices in the delta, and the positions of those that leave, in order."""
+
+    arriving: Rows
+    leaving: Rows
+
+
+def net_rows(delta: Delta) -> NetRows:
+    if isinstance(delta.rows, range):
+        everything, nothing = range(len(delta.rows)), range(0)
+        return NetRows(everything, nothing) if delta.diff[0] > 0 else NetRows(nothing, delta.rows)
+    positions, first, which = np.unique(delta.rows, return_index=True, return_inverse=True)
+    weights = np.bincount(which, delta.diff)
+    return NetRows(np.sort(first[weights > 0]), as_range(positions[weights < 0]))
+
+
+def as_range(positions: np.ndarray) -> Rows:
+    """Return increasing positions as a range if they are consecutive."""
+    if not len(positions) or positions[-1] - positions[0] + 1 > len(positions):
+        return positions
+    return range(int(positions[0]), int(positions[-1]) + 1)
+
 
 DUCKDB_TYPES: Mapping[ColumnKind, str] = {
     "int": "BIGINT", "decimal": "DECIMAL({digits}, {scale})", "date": "DATE", "code": "VARCHAR", "text": "VARCHAR",

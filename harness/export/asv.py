@@ -15,8 +15,8 @@ from pathlib import Path
 
 from deltamark.harness.export.formats import Encoded, ExportSource, Metric, json_bytes, metrics, with_numbers
 from deltamark.harness.results.commits import KnownCommit, branches, known_commits, reachable
-from deltamark.harness.results.machine import Facts
 from deltamark.harness.results.record import MEASURING, Record
+from deltamark.harness.system.machine import Facts
 
 CONFIGURATION_VERSION, MACHINE_VERSION, BENCHMARKS_VERSION, RESULTS_VERSION = 1, 1, 2, 2
 

@@ -18,9 +18,9 @@ import pyarrow.csv
 import pyarrow.parquet
 
 from deltamark.harness.measure.stats import median
-from deltamark.harness.results.machine import Facts
 from deltamark.harness.results.plausibility import doubt_of
 from deltamark.harness.results.record import MEASURING, SPREAD, Record, latest
+from deltamark.harness.system.machine import Facts
 
 Unit = Literal["seconds", "bytes"]
 

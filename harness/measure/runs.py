@@ -31,18 +31,20 @@ from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.registry import workload
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError
+from deltamark.harness.benchmarks.cell import DEFAULT_ENGINE, Cell
 from deltamark.harness.check.change_stream import no_report
 from deltamark.harness.check.oracle import Answers, moments, oracle_answers
 from deltamark.harness.check.run_check import RunCheck, open_check
 from deltamark.harness.engines.base import REFUSALS, Engine, batches_at_a_time, first_line
 from deltamark.harness.engines.embedded import measured_workers
 from deltamark.harness.engines.registry import capabilities, open_engine, open_stream
-from deltamark.harness.measure import resources
-from deltamark.harness.measure.cell import DEFAULT_ENGINE, Cell
 from deltamark.harness.measure.child import Phases
-from deltamark.harness.measure.messages import CellReply, SampleReply
+from deltamark.harness.measure.client import CellReply, SampleReply
 from deltamark.harness.measure.stats import percentile
-from deltamark.harness.measure.timing import (
+from deltamark.harness.measure.windows import Span, checkpoints, inner_times, spans
+from deltamark.harness.results.record import SPREAD
+from deltamark.harness.system import resources
+from deltamark.harness.system.clock import (
     LIST_EVERY_S,
     CpuUse,
     Result,
@@ -51,8 +53,6 @@ from deltamark.harness.measure.timing import (
     timed,
     without_collections,
 )
-from deltamark.harness.measure.windows import Span, checkpoints, inner_times, spans
-from deltamark.harness.results.record import SPREAD
 
 LOAD_ROUNDS = 100_000
 """The rounds of a batch between two windows. Not tuned."""

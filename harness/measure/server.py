@@ -2,7 +2,7 @@
 
     python -m deltamark.harness.measure.server DIRECTORY
 
-It reads a request (harness/measure/messages.py) from each line of its input, and writes a line of JSON as the reply.
+It reads a request (harness/measure/client.py) from each line of its input, and writes a line of JSON as the reply.
 It has no thread pool except Arrow's for files, which a fork recreates. It ends, with the cell that it measures, at the
 end of its input.
 """
@@ -22,13 +22,13 @@ from msgspec.structs import replace
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.registry import workload
+from deltamark.harness.benchmarks.cell import Cell, cells_of
 from deltamark.harness.check.oracle import Moment, moment_after, moments, oracle_answers
 from deltamark.harness.check.run_check import open_check
 from deltamark.harness.engines.base import REFUSALS, Row
 from deltamark.harness.engines.registry import capabilities, open_engine
-from deltamark.harness.measure.cell import Cell, cells_of
 from deltamark.harness.measure.child import AbandonedError, ForkedChild, LimitError, Phases, Result, run_in_child
-from deltamark.harness.measure.messages import (
+from deltamark.harness.measure.client import (
     CellReply,
     CellRequest,
     CellT,
@@ -41,8 +41,8 @@ from deltamark.harness.measure.messages import (
     WarmRequest,
 )
 from deltamark.harness.measure.runs import CellJob, SampledRun, measured, query_run, sample
-from deltamark.harness.measure.timing import control_seconds
 from deltamark.harness.results.record import MEASURING
+from deltamark.harness.system.clock import control_seconds
 
 WARM_UP_ROUNDS = 100
 """The number of rounds that are fed in order to load the kernels. Not tuned."""

@@ -10,8 +10,8 @@ from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.schema import TIMES_PER_ROUND
 from deltamark.datagen.workloads.registry import workload
 from deltamark.datagen.workloads.workload import Workload
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.engines.registry import capabilities
-from deltamark.harness.measure.cell import Cell
 
 WINDOWS = 5
 

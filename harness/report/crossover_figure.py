@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from deltamark.harness.benchmarks.cell import CROSSOVER
 from deltamark.harness.console.formatting import brief
 from deltamark.harness.console.table import Table
-from deltamark.harness.measure.batch_sizes import CROSSOVER
-from deltamark.harness.report.charts.markup import Markup, joined, tag
-from deltamark.harness.report.charts.scale import Log
+from deltamark.harness.report.charts.marks import Log, Markup, joined, tag
 
 WIDTH, HEIGHT = 760, 420
 LEFT, RIGHT, TOP, BOTTOM = 76, 590, 84, 348

@@ -1,12 +1,47 @@
-"""The document around the sections of a page: one HTML file with links, filters, styles and script."""
+"""The document around the sections of a page: one HTML file with links, filters, styles and script.
+
+A section of the page.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
-from deltamark.harness.report.charts.markup import Markup, tag
-from deltamark.harness.report.section import Section, render
+from deltamark.harness.report.charts.marks import Markup, tag
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section of the page. name: its id and the text of its link."""
+
+    name: str
+    title: str
+    finding: str
+    """A sentence with the number that the section shows."""
+    text: str
+    """The content of the section, and how to read it."""
+    body: Sequence[Markup]
+
+
+def render(section: Section) -> Markup:
+    empty = tag("p", "Nothing matches these filters.", class_="empty", hidden=True)
+    return tag(
+        "section", tag("h2", section.title), tag("p", section.finding, class_="finding"),
+        tag("p", section.text, class_="lead"), section.body, empty, id=section.name,
+    )  # fmt: skip
+
+
+def panels(children: Iterable[Markup]) -> Markup:
+    """Put panels side by side."""
+    return tag("div", children, class_="panels")
+
+
+def lists(children: Iterable[Markup]) -> Markup:
+    """Put lists side by side."""
+    return tag("div", children, class_="lists")
+
 
 HERE = Path(__file__).parent
 

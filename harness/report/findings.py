@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from deltamark.harness.console.formatting import TableEntry, listed
 from deltamark.harness.measure.stats import geomean
-from deltamark.harness.report.charts.looks import EngineThreads, runner_words
+from deltamark.harness.report.charts.marks import EngineThreads, runner_words
 from deltamark.harness.tables.lookup import Lookup
 
 ByQuery = Mapping[str, float]

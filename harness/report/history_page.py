@@ -5,8 +5,7 @@ from __future__ import annotations
 from deltamark.harness.console.formatting import counted
 from deltamark.harness.engines.registry import DEFAULT
 from deltamark.harness.history.series import CommitHistory
-from deltamark.harness.report.charts.marks import choices
-from deltamark.harness.report.charts.markup import Markup, tag
+from deltamark.harness.report.charts.marks import Markup, choices, tag
 from deltamark.harness.report.document import document
 from deltamark.harness.report.sections.history import history
 from deltamark.harness.results.record import PROJECT

@@ -7,14 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from deltamark.harness.console.formatting import brief, counted, listed, megabytes, rate, words
-from deltamark.harness.console.reporter import session_header
 from deltamark.harness.console.table import Entries, Table
 from deltamark.harness.history.series import commit_history, with_machines
-from deltamark.harness.report.charts.marks import choices, data, keys_of
-from deltamark.harness.report.charts.markup import Markup, tag
-from deltamark.harness.report.charts.tiles import tiles
-from deltamark.harness.report.document import document
-from deltamark.harness.report.section import Section
+from deltamark.harness.report.charts.marks import Markup, choices, data, keys_of, tag
+from deltamark.harness.report.charts.panel import tiles
+from deltamark.harness.report.document import Section, document
 from deltamark.harness.report.sections.batching import batching
 from deltamark.harness.report.sections.break_even import break_even
 from deltamark.harness.report.sections.consistency import consistency
@@ -33,9 +30,10 @@ from deltamark.harness.report.sections.throughput import throughput
 from deltamark.harness.report.sections.workers import workers
 from deltamark.harness.report.tooltip import command, title
 from deltamark.harness.results.commits import KnownCommit
-from deltamark.harness.results.machine import Header, warnings
 from deltamark.harness.results.plausibility import doubt_of
 from deltamark.harness.results.record import PROJECT, Record
+from deltamark.harness.suites.reporter import session_header
+from deltamark.harness.system.machine import Header, warnings
 from deltamark.harness.tables.lookup import Lookup
 from deltamark.harness.tables.relation import marked, why
 from deltamark.harness.tables.tpch import tables

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from deltamark.harness.benchmarks.benchmark import DEFAULT as BENCHMARK
+from deltamark.harness.benchmarks.cell import DEFAULT_ENGINE
 from deltamark.harness.console.formatting import brief, count, counted, megabytes, rate
 from deltamark.harness.engines.base import short_name
-from deltamark.harness.measure.cell import DEFAULT_ENGINE
 from deltamark.harness.results.plausibility import doubt_of
 from deltamark.harness.results.record import PROJECT, Record
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from deltamark.harness.results.machine import ROOT
 from deltamark.harness.results.record import PROJECT, Record
+from deltamark.harness.system.machine import ROOT
 
 HEAD = "HEAD"
 DIRTY = "+"

@@ -21,8 +21,9 @@ from deltamark.datagen.schema import TIMES_PER_ROUND, scale_factor
 from deltamark.datagen.workloads.registry import PLAIN
 from deltamark.errors import shortened
 from deltamark.harness.benchmarks.benchmark import DEFAULT
-from deltamark.harness.engines.base import Output, short_name
-from deltamark.harness.measure.cell import DEFAULT_ENGINE, Cell
+from deltamark.harness.benchmarks.cell import DEFAULT_ENGINE, Cell
+from deltamark.harness.engines.base import EngineInfo, short_name
+from deltamark.harness.system.machine import Amount, Count
 
 VERSION = 2
 MEASURING = 1
@@ -34,12 +35,6 @@ TPCH = "tpch"
 
 PROJECT = "deltamark"
 """The name of this project's repository."""
-
-MAX_NUMBER = (1 << 63) - 1
-
-Count = Annotated[int, Meta(ge=0, le=MAX_NUMBER)]
-Amount = Annotated[float, Meta(ge=0, le=MAX_NUMBER)]
-"""Seconds, or another number from 0 up. The limits are checked when a record is read."""
 
 Parameter = bool | Count | str
 Figures = dict[str, Annotated[list[Count | Amount], Meta(min_length=1)]]
@@ -58,22 +53,6 @@ class Origin(Struct, frozen=True):
     session: str = ""
     repository: str = PROJECT
     """The name of the repository that has the commit."""
-
-
-class EngineInfo(Struct, frozen=True):
-    """The description that an external engine gave of itself when it was measured."""
-
-    name: str
-    """Its name and version."""
-    digest: str
-    """The digest of its program."""
-    output: Output
-    maintains: bool = True
-    session: bool = False
-
-    @property
-    def parameters(self) -> dict[str, Parameter]:
-        return {f"engine_{name}": value for name, value in structs.asdict(self).items()}
 
 
 Value = TypeVar("Value", str, bool, int, float)
@@ -135,7 +114,7 @@ class Record(Struct, frozen=True, kw_only=True):
     digest: str = ""
     """The digest of the change stream."""
     control: Amount = 0.0
-    """Seconds of the fixed work of harness/measure/timing.py, just before the cell."""
+    """Seconds of the fixed work of harness/system/clock.py, just before the cell."""
     elapsed: Amount = field(name="took", default=0.0)
     """Seconds of the whole cell, warm-up and checks included."""
     data: str = ""
@@ -358,7 +337,7 @@ def blank_query_record(
     params: dict[str, Parameter] = {
         "query": cell.query, "sf": cell.sf, "variant": variant, "is_default": variant == of_cell.default,
         "workload": cell.workload, "engine": cell.engine, "logical": cell.logical, "physical": cell.physical,
-        "workers": cell.workers, "sample": sample, **(external.parameters if external else {}),
+        "workers": cell.workers, "sample": sample, **(_of_engine(external) if external else {}),
     }  # fmt: skip
     if cell.benchmark != DEFAULT:
         params["benchmark"] = cell.benchmark
@@ -431,4 +410,8 @@ def _from_version_1(old: dict[str, Any]) -> dict[str, Any]:
     trace = old.get("trace", [])
     figures |= {"trace_rows": [rows for rows, _ in trace], "trace_seconds": [seconds for _, seconds in trace]}
     known = {name: values for name, values in figures.items() if values != []}
-    return {**new, "params": {**params, **(external.parameters if external else {})}, "figures": known}
+    return {**new, "params": {**params, **(_of_engine(external) if external else {})}, "figures": known}
+
+
+def _of_engine(info: EngineInfo) -> dict[str, Parameter]:
+    return {f"engine_{name}": value for name, value in structs.asdict(info).items()}

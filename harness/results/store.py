@@ -18,8 +18,8 @@ from typing import IO, TypeVar
 import msgspec
 
 from deltamark.errors import DeltamarkError, naming
-from deltamark.harness.results.machine import Header
 from deltamark.harness.results.record import Record, upgraded
+from deltamark.harness.system.machine import Header
 
 RECORDS, FINDINGS, SESSIONS = "records.jsonl", "findings.jsonl", "sessions.jsonl"
 LOCK, STOP = "lock", "STOP"

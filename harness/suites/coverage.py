@@ -8,7 +8,6 @@ from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from random import Random
-from typing import Literal
 
 import pyarrow as pa
 
@@ -17,21 +16,18 @@ from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import last_time
 from deltamark.datagen.workloads.registry import workload
 from deltamark.datagen.workloads.workload import Workload
-from deltamark.harness.check.difference import difference, unordered_difference
+from deltamark.harness.benchmarks.cell import Cell
+from deltamark.harness.check.answers import Snapshot, difference, unordered_difference
 from deltamark.harness.check.oracle import Oracle
-from deltamark.harness.check.snapshot import Snapshot
 from deltamark.harness.check.verify import random_times
 from deltamark.harness.engines.base import REFUSALS, AnswerEngine, Engine, Row, StreamEngine, first_line, short_name
 from deltamark.harness.engines.plans import sql_inputs
 from deltamark.harness.engines.registry import capabilities, open_engine
-from deltamark.harness.measure.cell import Cell
 from deltamark.harness.results.record import REFUSED, Figures, TableRow
+from deltamark.harness.tables.suites import GRADES, Grade
 
-Grade = Literal["times", "batches", "end", "wrong"]
 """The moments at which the answers are right: all logical times, the ends of batches, the end of the stream, none."""
 
-GRADES: tuple[Grade, ...] = ("wrong", "end", "batches", "times")
-"""From the worst to the best."""
 
 WORKLOADS = ("insert", "window:500", "refresh:5")
 BATCHES = 10

@@ -16,10 +16,10 @@ from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import integer
 from deltamark.errors import DeltamarkError
-from deltamark.harness.measure import resources
-from deltamark.harness.measure.timing import Stopwatch, timed
 from deltamark.harness.results.record import TableRow
 from deltamark.harness.suites.table_cell import WrongAnswerError
+from deltamark.harness.system import resources
+from deltamark.harness.system.clock import Stopwatch, timed
 from deltamark.queries.graph.reach import by_distance
 
 LOAD_BATCH_EDGES = 10_000_000

@@ -15,8 +15,8 @@ from typing import Protocol
 from msgspec.structs import replace
 
 from deltamark.harness.engines.external.named import is_program
-from deltamark.harness.measure.timing import timed
 from deltamark.harness.results.record import Origin, Record
+from deltamark.harness.system.clock import timed
 
 
 class BenchmarkCell(Protocol):
@@ -136,7 +136,7 @@ class RecordSink(Protocol):
 
 
 class RunObserver(Protocol):
-    """Reports the progress of a run: harness/console/reporter.py."""
+    """Reports the progress of a run: harness/suites/reporter.py."""
 
     def on_begin(self, cell: Record) -> None: ...
 

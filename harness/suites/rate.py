@@ -27,18 +27,18 @@ from deltamark.datagen.seeded import hashed
 from deltamark.datagen.workloads.registry import workload
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError, shortened, unknown
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.console.console import warn
 from deltamark.harness.console.formatting import brief, rate
 from deltamark.harness.engines.base import Engine, RefusedError, short_name
 from deltamark.harness.engines.registry import capabilities, open_engine
-from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.runs import LOAD_ROUNDS, CellJob, WrongError, answers_of, checked_run
 from deltamark.harness.measure.stats import percentile
-from deltamark.harness.measure.timing import WallClock, without_collections
 from deltamark.harness.measure.windows import rounds_of
 from deltamark.harness.results.record import REFUSED, Figures, TableRow
 from deltamark.harness.suites.table_cell import WrongAnswerError
 from deltamark.harness.suites.tpch.grid import RECOMPUTED_BATCHES
+from deltamark.harness.system.clock import WallClock, without_collections
 
 STEADY, BURST = "steady", "burst"
 NAMES = (STEADY, f"{BURST}:S")

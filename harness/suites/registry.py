@@ -28,26 +28,25 @@ from deltamark.datagen.make import Wanted
 from deltamark.datagen.workloads.registry import known_workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.benchmark import DEFAULT as DEFAULT_BENCHMARK
+from deltamark.harness.benchmarks.cell import FINE, Cell
 from deltamark.harness.console.progress import ProgressLine
 from deltamark.harness.console.table import Table
 from deltamark.harness.engines.base import short_name
 from deltamark.harness.engines.registry import DEFAULT_SWEEP, capabilities
-from deltamark.harness.measure.batch_sizes import FINE
-from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.windows import rounds_of
-from deltamark.harness.results import machine
 from deltamark.harness.results.record import Origin, Record, TableRow
 from deltamark.harness.suites import coverage, loops, rate, sharing
 from deltamark.harness.suites.graphs import counting, virtual_shards
 from deltamark.harness.suites.graphs.counting import BY_BIGJOIN, BY_HAND, LOOPS, warm
 from deltamark.harness.suites.graphs.graph_data import Edges, oriented, stored
-from deltamark.harness.suites.memory import measuring
+from deltamark.harness.suites.memory import trial
 from deltamark.harness.suites.memory.groups import find_place
 from deltamark.harness.suites.plan import Plan
 from deltamark.harness.suites.suite import DataSuite, Suite
 from deltamark.harness.suites.table_cell import ForkingMeasurer, TableCell, data_digest, forking
 from deltamark.harness.suites.tpch.grid import GridSettings, SampledCell, grid_cells
 from deltamark.harness.suites.tpch.suite import TpchSuite
+from deltamark.harness.system import machine
 from deltamark.harness.tables.suites import (
     MakeTables,
     coverage_tables,
@@ -232,7 +231,7 @@ class MemorySuite(GridSettings, DataSuite, TableSuite):
         name, directory = sampled.blank(Origin("", "")).label, self._wanted.directory
         return TableCell(
             self.NAME, "least", self.dataset, name, data_digest(directory, sampled.cell),
-            partial(measuring.measure, sampled, name, directory, self.timeout), verified="oracle",
+            partial(trial.measure, sampled, name, directory, self.timeout), verified="oracle",
             engine=sampled.engine,
         )  # fmt: skip
 

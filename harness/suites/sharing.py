@@ -25,17 +25,17 @@ from deltamark.datagen.feed import Feed
 from deltamark.datagen.schema import TIMES_PER_ROUND
 from deltamark.datagen.workloads.registry import workload
 from deltamark.datagen.workloads.workload import Workload
-from deltamark.harness.check.difference import difference
+from deltamark.harness.benchmarks.cell import Cell
+from deltamark.harness.check.answers import Snapshot, difference
 from deltamark.harness.check.oracle import Oracle
-from deltamark.harness.check.snapshot import Snapshot
 from deltamark.harness.engines.inputs import batches, relation_source
 from deltamark.harness.engines.plans import plan_of, sql_inputs
-from deltamark.harness.measure import resources
-from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.stats import percentile
-from deltamark.harness.measure.timing import Stopwatch, timed
 from deltamark.harness.results.record import Figures, TableRow
 from deltamark.harness.suites.table_cell import WrongAnswerError
+from deltamark.harness.system import resources
+from deltamark.harness.system.clock import Stopwatch, timed
+from deltamark.harness.tables.suites import SMALL_BATCH_ROUNDS
 
 
 @dataclass(frozen=True)
@@ -180,10 +180,8 @@ def filters(shared: SharedQueries) -> Iterator[TableRow]:
 MIN_REPEAT_S, MAX_REPEATS = 0.2, 5
 """An attachment is repeated for this time in all, but at most this often. Not tuned."""
 
-FORWARD_ROUNDS, SMALL_BATCH_ROUNDS, SMALL_BATCHES = 100_000, 1000, 500
-"""Rounds in an untimed batch, rounds in a batch beside an incremental attachment, and the number of timed batches
-before it.
-"""
+FORWARD_ROUNDS, SMALL_BATCHES = 100_000, 500
+"""Rounds in an untimed batch, and the number of timed batches before an incremental attachment."""
 
 JOINS = {
     "lines and their orders": ("lineitem", "orders", "orderkey"),

@@ -16,13 +16,13 @@ from msgspec.structs import replace
 from deltamark.datagen.make import Wanted
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.benchmark import DEFAULT, Benchmark, benchmark
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.console.datasets import open_dataset
 from deltamark.harness.console.table import Table
-from deltamark.harness.measure.cell import Cell
-from deltamark.harness.results import machine
 from deltamark.harness.results.commits import repository_name
 from deltamark.harness.results.record import Origin, Record, dataset_name
 from deltamark.harness.suites.plan import BenchmarkCell, CellMeasurer, Effort, Plan
+from deltamark.harness.system import machine
 
 
 def refuse_others(suite: str, settings: Iterable[str], given: Iterable[str]) -> None:

@@ -12,15 +12,15 @@ from msgspec import structs
 from msgspec.structs import replace
 
 from deltamark.errors import DeltamarkError
-from deltamark.harness.check.difference import unordered_difference
+from deltamark.harness.benchmarks.cell import DEFAULT_ENGINE, Cell
+from deltamark.harness.check.answers import unordered_difference
 from deltamark.harness.engines.base import TOLERANCE, Row
 from deltamark.harness.engines.registry import external_info
 from deltamark.harness.measure import child
-from deltamark.harness.measure.cell import DEFAULT_ENGINE, Cell
-from deltamark.harness.measure.timing import control_seconds
-from deltamark.harness.results import machine
 from deltamark.harness.results.record import Origin, Record, TableRow, key_of
 from deltamark.harness.suites.plan import BenchmarkCell, Plan
+from deltamark.harness.system import machine
+from deltamark.harness.system.clock import control_seconds
 
 
 class WrongAnswerError(DeltamarkError):

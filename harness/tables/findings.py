@@ -24,10 +24,10 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from deltamark.datagen.workloads.registry import PLAIN
+from deltamark.harness.benchmarks.cell import Batching
 from deltamark.harness.console.formatting import TableEntry, count, counted, listed, ratio, words
 from deltamark.harness.console.table import Table
 from deltamark.harness.engines.duckdb import DuckDBEngine
-from deltamark.harness.measure.batch_sizes import Batching
 from deltamark.harness.results.record import Record
 from deltamark.harness.tables.lookup import Lookup, relations
 from deltamark.harness.tables.relation import Column, Relations, at, entry, literal

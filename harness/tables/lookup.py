@@ -23,10 +23,10 @@ import pyarrow as pa
 
 from deltamark.datagen.workloads.registry import PLAIN
 from deltamark.harness.benchmarks.benchmark import DEFAULT as BENCHMARK
+from deltamark.harness.benchmarks.cell import CROSSOVER, ON_SPARK, PHYSICAL, PRODUCT, SMALL, Batching
 from deltamark.harness.engines.base import Capabilities, short_name
 from deltamark.harness.engines.duckdb import DuckDBEngine
-from deltamark.harness.engines.registry import DEFAULT, recorded_capabilities
-from deltamark.harness.measure.batch_sizes import CROSSOVER, ON_SPARK, PHYSICAL, PRODUCT, SMALL, Batching
+from deltamark.harness.engines.registry import BUILT_IN, DEFAULT
 from deltamark.harness.results import published
 from deltamark.harness.results.plausibility import doubt_of
 from deltamark.harness.results.record import MEASURING, SPREAD, Record
@@ -232,3 +232,15 @@ def _cell(record: Record) -> CellKey:
     return (
         record.query, record.logical, record.physical, record.workers, record.engine, record.workload, record.variant,
     )  # fmt: skip
+
+
+def recorded_capabilities(record: Record) -> Capabilities:
+    """Return the capabilities of the engine of a record, which may not be on this machine."""
+    if record.engine in BUILT_IN:
+        return BUILT_IN[record.engine].capabilities
+    said = record.external
+    if said is None:
+        return Capabilities(output="batches")
+    return Capabilities(
+        output=said.output, recomputes=not said.maintains or bool(record.recomputed), has_session=said.session
+    )

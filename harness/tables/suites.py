@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import Literal
 
 import duckdb
 import pyarrow as pa
@@ -18,15 +19,32 @@ from deltamark.errors import DeltamarkError
 from deltamark.harness.console import formatting
 from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, count, rate, ratio, short, words
 from deltamark.harness.console.table import Table
+from deltamark.harness.engines.peers import PEERS, peer
 from deltamark.harness.measure.stats import median
-from deltamark.harness.peers.manifest import PEERS, peer
 from deltamark.harness.results import published
 from deltamark.harness.results.record import REFUSED, Record, latest
-from deltamark.harness.suites.coverage import GRADES
-from deltamark.harness.suites.graphs.counting import MAX_CHANGES, VERTICES, WORKERS
-from deltamark.harness.suites.graphs.virtual_shards import KINDS, SIZES
-from deltamark.harness.suites.sharing import SMALL_BATCH_ROUNDS
 from deltamark.harness.tables.relation import Column, Format, Relations, listed, literal, why
+
+Grade = Literal["times", "batches", "end", "wrong"]
+
+GRADES: tuple[Grade, ...] = ("wrong", "end", "batches", "times")
+"""From the worst to the best."""
+
+MAX_CHANGES = 50_000
+"""The most changes of edges of a changing workload."""
+
+WORKERS = (1, 2)
+
+VERTICES = (1, 1000)
+"""Vertices per batch."""
+
+KINDS = ("index", "proposals", "lookups", "messages")
+
+SIZES = (16, 256, 4096)
+"""Numbers of shards for which the formula of Shares is evaluated."""
+
+SMALL_BATCH_ROUNDS = 1000
+"""Rounds in a batch beside an incremental attachment."""
 
 SCHEMA = pa.schema(
     [(name, pa.string()) for name in ("dataset", "table_name", "name", "note", "cell", "why")]

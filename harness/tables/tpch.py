@@ -12,6 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from deltamark.datagen.workloads.registry import KINDS, PLAIN, meanings
+from deltamark.harness.benchmarks.cell import COARSE, CROSSOVER, FINE, ON_SPARK, PHYSICAL, PRODUCT, SMALL, Batching
 from deltamark.harness.console.formatting import (
     MARK,
     NOTHING,
@@ -29,16 +30,6 @@ from deltamark.harness.console.table import Table
 from deltamark.harness.engines.base import short_name
 from deltamark.harness.engines.spark import SparkEngine
 from deltamark.harness.engines.spark_sql import SparkSqlEngine
-from deltamark.harness.measure.batch_sizes import (
-    COARSE,
-    CROSSOVER,
-    FINE,
-    ON_SPARK,
-    PHYSICAL,
-    PRODUCT,
-    SMALL,
-    Batching,
-)
 from deltamark.harness.measure.stats import geomean, median
 from deltamark.harness.results import published
 from deltamark.harness.results.plausibility import doubt_of

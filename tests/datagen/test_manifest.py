@@ -29,7 +29,7 @@ from deltamark.datagen.tpch import RELATIONS
 from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.main import main
-from deltamark.harness.results import machine
+from deltamark.harness.system import machine
 
 MEMBERS = folder_of("members", "lineitem")
 EVERYTHING = {relation.name: [column.name for column in relation.columns] for relation in RELATIONS.values()}

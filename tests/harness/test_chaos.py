@@ -13,11 +13,10 @@ from support.harness.local_tasks import tasks_in_process
 
 from deltamark.datagen import scratch
 from deltamark.datagen.make import Wanted, make_data
-from deltamark.harness.chaos import processes
+from deltamark.harness.chaos import running
 from deltamark.harness.chaos.bench import BenchTrial
 from deltamark.harness.chaos.data import differences, digests
-from deltamark.harness.chaos.running import Invocation, run
-from deltamark.harness.chaos.strike import SIGNALS, TARGETS, Strike
+from deltamark.harness.chaos.running import SIGNALS, TARGETS, Invocation, Strike, run
 from deltamark.harness.chaos.trial import attempt
 from deltamark.harness.cli.main import main
 
@@ -38,13 +37,13 @@ STAYS = "setsid sleep 60 & exec sleep 60"
 
 
 def test_a_remaining_process_is_found_in_any_session(tmp_path, monkeypatch):
-    monkeypatch.setattr(processes, "SHUTDOWN_TIMEOUT_S", 0.3)
+    monkeypatch.setattr(running, "SHUTDOWN_TIMEOUT_S", 0.3)
     strike = Strike(0.5, signal.SIGKILL, "parent", 0.0)
     outcome = run(Invocation(["sh", "-c", STAYS], tmp_path, tmp_path / "temporary"), 10.0, strike, 1.0)
     assert outcome.code == -signal.SIGKILL
     assert outcome.target == "SIGKILL to the parent"
     assert len(outcome.remaining) == 1
-    assert processes.left_over(tmp_path / "temporary") == []
+    assert running.left_over(tmp_path / "temporary") == []
 
 
 class LawBreaker:
@@ -138,8 +137,8 @@ def test_a_sweep_that_is_struck_at_a_random_moment_goes_on(bench):
 
 
 def test_shared_memory_is_left_unless_a_process_has_it_or_the_next_one_removes_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(processes, "SHARED_MEMORY", tmp_path)
+    monkeypatch.setattr(running, "SHARED_MEMORY", tmp_path)
     (tmp_path / f"{scratch.PREFIX}of-another-command").mkdir()
     (left := tmp_path / "left").mkdir()
     with (tmp_path / "open").open("w"):
-        assert processes.shared_memory() == {str(left)}
+        assert running.shared_memory() == {str(left)}

@@ -16,9 +16,10 @@ import psutil
 import pytest
 from support.patience import patient
 
-from deltamark.harness.chaos.hosts import faults, host
-from deltamark.harness.chaos.hosts.faults import FAULTS, Fault
-from deltamark.harness.chaos.hosts.network import network
+from deltamark.harness.chaos.hosts import cluster as host
+from deltamark.harness.chaos.hosts import trial
+from deltamark.harness.chaos.hosts.cluster import network
+from deltamark.harness.chaos.hosts.trial import FAULTS, Fault
 from deltamark.harness.cli.main import main
 
 REASON = host.missing()
@@ -128,7 +129,7 @@ def test_nothing_is_left_after_an_exception(tmp_path):
 OWNER = """
 import sys, time
 from pathlib import Path
-from deltamark.harness.chaos.hosts.network import network
+from deltamark.harness.chaos.hosts.cluster import network
 with network(("left", "right"), Path(sys.argv[1])) as net:
     print(*(host.first_process for host in (net.switch, *net.hosts.values())), flush=True)
     time.sleep(60)
@@ -149,7 +150,7 @@ def test_no_process_is_left_after_a_kill(tmp_path):
 
 def test_every_fault_has_a_strike():
     assert get_args(Fault) == (*FAULTS,)
-    assert all(getattr(faults, name) is FAULTS[name] for name in FAULTS)
+    assert all(getattr(trial, name) is FAULTS[name] for name in FAULTS)
 
 
 def test_the_kind_is_skipped_with_the_reason_if_hosts_cannot_be_made(monkeypatch, tmp_path, capsys):

@@ -18,12 +18,12 @@ from deltamark.datagen.tpch import RELATIONS
 from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.benchmark import benchmark
+from deltamark.harness.benchmarks.cell import ALL, Cell
 from deltamark.harness.check import verify
 from deltamark.harness.check.change_stream import open_answer
-from deltamark.harness.check.decode import answer_columns
 from deltamark.harness.check.golden import golden_cells, read_golden
+from deltamark.harness.engines.answers import answer_columns
 from deltamark.harness.engines.plans import plan_of, specified_plan
-from deltamark.harness.measure.cell import ALL, Cell
 from deltamark.queries.query import Parameter, Query, literal, months_later
 
 pytestmark = pytest.mark.usefixtures("texts_planned_once")

@@ -2,16 +2,27 @@
 
 All hosts see the files of this machine, as machines see a shared directory. Each has a disk of its own, which has the
 directories of its worker and executors, and their temporary files.
+
+A network of hosts: each has a link to one switch, which is a bridge on a host of its own.
+
+The network is apart from that of this machine, so two runs have the same addresses without a conflict.
+
+A host on this machine: a set of namespaces with an own network, name, disk and process table.
+
+The namespaces have no names: the kernel removes them, with all processes and mounts in them, when their first process
+ends. It ends with its standard input, a pipe from this process. So nothing remains even if this process is killed.
 """
 
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
@@ -19,9 +30,188 @@ import psutil
 from deltamark.datagen.spark.java import java_home
 from deltamark.datagen.spark.session import ONE_CORE
 from deltamark.errors import DeltamarkError
-from deltamark.harness.chaos import processes
-from deltamark.harness.chaos.hosts.host import Host
-from deltamark.harness.chaos.hosts.network import Network, network
+from deltamark.harness.chaos import running as processes
+from deltamark.harness.system.machine import ROOT
+
+SWITCH, BRIDGE, INTERFACE = "switch", "bridge", "eth0"
+ADDRESS, PREFIX = "10.77.0.{}", 24
+BURST, QUEUE_MS = "64kb", 400
+"""The bytes that a slow link passes at once, and the longest time that a packet waits before it is dropped."""
+
+
+@dataclass(frozen=True)
+class Network:
+    """The hosts by name, and the switch that connects them."""
+
+    hosts: Mapping[str, Host]
+    switch: Host
+
+    @contextmanager
+    def unplugged(self, name: str) -> Iterator[None]:
+        """Take down the link of a host during the block."""
+        self.switch.configure("ip", "link", "set", "dev", name, "down")
+        try:
+            yield
+        finally:
+            self.switch.configure("ip", "link", "set", "dev", name, "up")
+
+    def remove(self, name: str) -> None:
+        """Take a host off the network and end it; the others are not told that its connections have ended."""
+        self.switch.configure("ip", "link", "set", "dev", name, "down")
+        self.hosts[name].end()
+
+    @contextmanager
+    def slowed_down(self, name: str, rate: str) -> Iterator[None]:
+        """Limit the rate of a link in both directions during the block; `tc` reads the rate, such as 2mbit."""
+        limit = ("root", "tbf", "rate", rate, "burst", BURST, "latency", f"{QUEUE_MS}ms")
+        ends = ((self.switch, name), (self.hosts[name], INTERFACE))
+        for host, interface in ends:
+            host.configure("tc", "qdisc", "add", "dev", interface, *limit)
+        try:
+            yield
+        finally:
+            for host, interface in ends:
+                host.configure("tc", "qdisc", "del", "dev", interface, "root")
+
+
+@contextmanager
+def network(names: Sequence[str], directory: Path) -> Iterator[Network]:
+    """Make a network of hosts, and end all their processes with the block. directory: an empty one for their disks."""
+    disk, file = directory / "disk", directory / "hosts"
+    disk.mkdir()
+    places = [Place(name, ADDRESS.format(number), disk, file) for number, name in enumerate((SWITCH, *names), 1)]
+    lines = ["127.0.0.1 localhost", *(f"{place.address} {place.name}" for place in places)]
+    file.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    with ExitStack() as ends:
+        switch, *hosts = (_started(place, ends) for place in places)
+        switch.configure("ip", "link", "add", "name", BRIDGE, "type", "bridge")
+        switch.configure("ip", "link", "set", "dev", BRIDGE, "up")
+        for host in hosts:
+            _connect(switch, host)
+        yield Network({host.place.name: host for host in hosts}, switch)
+
+
+def _started(place: Place, ends: ExitStack) -> Host:
+    host = Host(place)
+    ends.callback(host.end)
+    return host
+
+
+def _connect(switch: Host, host: Host) -> None:
+    """Make the link of a host: a pair of interfaces, one on the host and one, with the host's name, on the switch."""
+    name = host.place.name
+    ends = ("type", "veth", "peer", "name", INTERFACE, "netns", str(host.first_process))
+    switch.configure("ip", "link", "add", "name", name, *ends)
+    switch.configure("ip", "link", "set", "dev", name, "master", BRIDGE, "up")
+    host.configure("ip", "addr", "add", f"{host.place.address}/{PREFIX}", "dev", INTERFACE)
+    host.configure("ip", "link", "set", "dev", INTERFACE, "up")
+
+
+PROGRAMS = ("unshare", "nsenter", "mount", "hostname", "ip", "tc")
+NAMESPACES = ("--mount", "--uts", "--net", "--pid")
+FIRST_PROCESS = """
+hostname "$1" && mount --bind "$2" /etc/hosts && mount -t tmpfs -o "size=$4m,mode=755" disk "$3" &&
+mkdir -p "$5" && mount -t tmpfs -o size=1m,mode=755 perf "$5" && ip link set lo up && echo ready && exec cat
+"""
+"""The script of a host's first process. Its arguments: name, file of all names, disk, its megabytes, PERF_DATA."""
+
+PERF_DATA = "/tmp/hsperfdata_root"  # noqa: S108 (a fixed path of the JVM)
+"""The directory where each JVM has a file named by its number, which may be the same on two hosts."""
+
+DISK_MB = 256
+FULL, REFILL_S = "full", 0.2
+"""The name of the file that fills a disk, and the time after which it grows into new room."""
+
+PROBE = """
+hostname probe && mount -t tmpfs probe /tmp && ip link add bridge type bridge &&
+ip link add name near type veth peer name far && tc qdisc add dev near root tbf rate 1mbit burst 64kb latency 400ms
+"""
+"""A script that fails where a host, a link or a slow link cannot be made."""
+
+PROBE_TIMEOUT_S = 20
+
+
+@dataclass(frozen=True)
+class Place:
+    """The place of a host: its name, its address, the directory of its disk, and the file with the names of all."""
+
+    name: str
+    address: str
+    disk: Path
+    names: Path
+
+
+class Host:
+    """The namespaces of a host, from its start to its end."""
+
+    def __init__(self, place: Place) -> None:
+        self.place = place
+        script = ("sh", "-c", FIRST_PROCESS, "host", place.name, place.names, place.disk, str(DISK_MB), PERF_DATA)
+        self._holder = subprocess.Popen(
+            ["unshare", *NAMESPACES, "--fork", "--kill-child", "--mount-proc", *script],
+            cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
+        )  # fmt: skip
+        assert self._holder.stdout
+        if not self._holder.stdout.readline():
+            _, errors = self._holder.communicate()
+            remedy = "give this container the rights to mount and to make namespaces"
+            raise DeltamarkError(f"the host {place.name} did not start", errors.decode().strip(), remedy)
+        self.first_process = psutil.Process(self._holder.pid).children()[0].pid
+        self._table = _table_of(self.first_process)
+
+    @property
+    def command(self) -> list[str]:
+        """The words before a command line that is to run on this host, in the directory of the project."""
+        return ["nsenter", "--target", str(self.first_process), *NAMESPACES, "--wd"]
+
+    def run(self, *words: str) -> str:
+        """Run a command on this host to its end, and return its output."""
+        return _output([*self.command, *words])
+
+    def configure(self, *words: str) -> None:
+        """Run a command on the network of this host, which sees the processes of this machine."""
+        _output(["nsenter", "--target", str(self.first_process), "--net", *words])
+
+    def processes(self) -> Iterator[psutil.Process]:
+        """Yield the live processes of this host."""
+        return (process for process in psutil.process_iter() if _table_of(process.pid) == self._table)
+
+    def fill_disk(self) -> None:
+        """Fill the disk of this host, and fill it again whenever there is room, until the host ends."""
+        fill = f"cat /dev/zero >>{self.place.disk}/{FULL} 2>/dev/null"
+        self.run("sh", "-c", f"{fill}; while sleep {REFILL_S}; do {fill}; done >/dev/null 2>&1 &")
+
+    def end(self) -> None:
+        """End all processes of this host, and wait until the kernel has ended them."""
+        with self._holder:  # it closes the pipes and waits
+            pass
+
+
+def missing() -> str:
+    """Return the reason why this machine cannot have hosts; nothing if it can."""
+    if os.geteuid() != 0:
+        return "namespaces need root"
+    if absent := [program for program in PROGRAMS if not shutil.which(program)]:
+        return f"no {' and no '.join(absent)} on the PATH (install util-linux and iproute2)"
+    probe = ["unshare", *NAMESPACES, "--fork", "--mount-proc", "sh", "-c", PROBE]
+    done = subprocess.run(probe, capture_output=True, text=True, timeout=PROBE_TIMEOUT_S, check=False)
+    return f"this machine refuses namespaces or links: {done.stderr.strip()}" if done.returncode else ""
+
+
+def _table_of(process: int) -> str:
+    """Return the name of the process table that a process is in; nothing if it has ended."""
+    try:
+        return str(Path(f"/proc/{process}/ns/pid").readlink())
+    except OSError:
+        return ""
+
+
+def _output(words: Sequence[str]) -> str:
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise DeltamarkError(f"{words[0]} has failed", f"{done.stderr.strip()} ({' '.join(words)})", "see the message")
+    return done.stdout
+
 
 MASTER, DRIVER, WORKERS = "master", "driver", ("worker1", "worker2")
 PORT = 7077

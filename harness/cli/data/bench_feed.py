@@ -20,7 +20,7 @@ from deltamark.harness.console.console import say
 from deltamark.harness.console.formatting import brief, count, words
 from deltamark.harness.console.table import Entries, Table, text
 from deltamark.harness.measure.stats import median
-from deltamark.harness.measure.timing import Stopwatch
+from deltamark.harness.system.clock import Stopwatch
 
 __all__ = ["options", "run"]
 

@@ -36,6 +36,7 @@ from deltamark.datagen.workloads.registry import workload
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError, naming
 from deltamark.harness.benchmarks.benchmark import DEFAULT, anywhere, benchmark
+from deltamark.harness.benchmarks.cell import AnyCell, Cell
 from deltamark.harness.cli.data.data import ensure
 from deltamark.harness.cli.options import add_data, batch_sizes, data_request, seconds, words, worker_counts
 from deltamark.harness.cli.sweep_options import rmat_scale
@@ -45,27 +46,32 @@ from deltamark.harness.compare.cells import (
     SCALE,
     SF,
     WORKLOADS,
+    SideData,
     cells,
     motif_cells,
     refuse_unknown_variants,
 )
-from deltamark.harness.compare.data import SideData
 from deltamark.harness.compare.gate import Gate, Outcome
-from deltamark.harness.compare.layouts import ComparedSuite
-from deltamark.harness.compare.side import opener
-from deltamark.harness.compare.sides import CellSettings, OwnRepository, SideRequest, SideSpec, refuse_benchmark, sides
-from deltamark.harness.compare.summary import ComparisonHeader, as_markdown, as_text, verdict_line
+from deltamark.harness.compare.sides import (
+    CellSettings,
+    ComparedSuite,
+    OwnRepository,
+    SideRequest,
+    SideSpec,
+    opener,
+    refuse_benchmark,
+    sides,
+)
+from deltamark.harness.compare.summary import ComparisonHeader, as_json, as_markdown, as_text, verdict_line
 from deltamark.harness.compare.trees import DIRECTORY
-from deltamark.harness.compare.verdict import as_json
 from deltamark.harness.console.console import say
 from deltamark.harness.console.progress import ProgressLine
-from deltamark.harness.console.reporter import machine_line
 from deltamark.harness.engines.external.program import hello_within
-from deltamark.harness.measure.cell import AnyCell, Cell
-from deltamark.harness.measure.timing import control_seconds
 from deltamark.harness.measure.windows import checkpoints
-from deltamark.harness.results import machine
+from deltamark.harness.suites.reporter import machine_line
 from deltamark.harness.suites.suite import refuse_others
+from deltamark.harness.system import machine
+from deltamark.harness.system.clock import control_seconds
 
 T = TypeVar("T")
 

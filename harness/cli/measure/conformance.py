@@ -18,7 +18,7 @@ from deltamark.harness.conformance.run import Outcome, run_all
 from deltamark.harness.conformance.times import times_of
 from deltamark.harness.console.console import say
 from deltamark.harness.engines.external.named import greeting, is_external
-from deltamark.harness.peers.manifest import PEERS
+from deltamark.harness.engines.peers import PEERS
 
 
 def options(parser: argparse.ArgumentParser) -> None:

@@ -11,8 +11,7 @@ from __future__ import annotations
 import argparse
 
 from deltamark.harness.console.console import say
-from deltamark.harness.peers.manifest import peer
-from deltamark.harness.peers.setup import known_peer, set_up
+from deltamark.harness.engines.peers import known_peer, peer, set_up
 
 
 def options(parser: argparse.ArgumentParser) -> None:

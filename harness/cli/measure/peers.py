@@ -12,7 +12,7 @@ import argparse
 from deltamark.harness.console.console import say
 from deltamark.harness.console.formatting import words
 from deltamark.harness.console.table import Table, text
-from deltamark.harness.peers.manifest import PEERS, Peer, peer
+from deltamark.harness.engines.peers import PEERS, Peer, peer
 
 
 def options(parser: argparse.ArgumentParser) -> None:

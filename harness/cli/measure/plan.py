@@ -10,8 +10,9 @@ import argparse
 from deltamark.harness.cli.sweep_options import add_bench as options
 from deltamark.harness.cli.sweep_options import suite_of
 from deltamark.harness.console.console import say_folded
-from deltamark.harness.console.reporter import plan_line, plan_lines
-from deltamark.harness.results import machine, store
+from deltamark.harness.results import store
+from deltamark.harness.suites.reporter import plan_line, plan_lines
+from deltamark.harness.system import machine
 
 __all__ = ["options", "run"]
 

@@ -21,6 +21,7 @@ from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.arrivals import Window
 from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.cli.data.data import ensure
 from deltamark.harness.cli.options import add_cell, cell_of, size
 from deltamark.harness.console.console import say
@@ -28,10 +29,9 @@ from deltamark.harness.console.formatting import brief, count, megabytes, ratio,
 from deltamark.harness.console.table import Table, text
 from deltamark.harness.engines.base import Engine, batches_at_a_time
 from deltamark.harness.engines.registry import capabilities, open_engine
-from deltamark.harness.measure import resources
-from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.stats import median, percentile
-from deltamark.harness.measure.timing import timed
+from deltamark.harness.system import resources
+from deltamark.harness.system.clock import timed
 
 LINES = 32
 """The number of lines of a whole run, about."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, TypedDict, cast
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import MAX_BATCHES, add_cell, cell_of, whole
 from deltamark.harness.console.console import say
@@ -28,8 +29,7 @@ from deltamark.harness.engines.base import Engine
 from deltamark.harness.engines.spark import SparkEngine
 from deltamark.harness.engines.spark_sql import SparkSqlEngine
 from deltamark.harness.measure import child
-from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.timing import timed
+from deltamark.harness.system.clock import timed
 
 if TYPE_CHECKING:
     from deltamark.dataflow.spark.query import ShardState

@@ -14,12 +14,12 @@ from decimal import Decimal
 
 from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.check.change_stream import end_after_rounds
 from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import add_cell, cell_of
 from deltamark.harness.engines.plans import plan_of, specified_plan
 from deltamark.harness.engines.registry import PLAN_ENGINES, capabilities
-from deltamark.harness.measure.cell import Cell
 
 PLANNED_SF, ANALYZED_SF = Decimal(1), Decimal("0.01")
 

@@ -14,6 +14,7 @@ from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.registry import those_that_apply
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.benchmark import benchmark
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.check.golden import (
     OF_TPCH,
     SF,
@@ -29,7 +30,6 @@ from deltamark.harness.console.compilation import ensure_compiled
 from deltamark.harness.console.console import say
 from deltamark.harness.console.progress import ProgressLine
 from deltamark.harness.engines.base import REFUSALS
-from deltamark.harness.measure.cell import Cell
 
 
 def options(parser: argparse.ArgumentParser) -> None:

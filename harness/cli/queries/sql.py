@@ -9,9 +9,9 @@ import argparse
 from decimal import Decimal
 
 from deltamark.datagen.schema import scale_factor
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.cli.options import add_benchmark, add_query, given
 from deltamark.harness.console.console import say
-from deltamark.harness.measure.cell import Cell
 
 
 def options(parser: argparse.ArgumentParser) -> None:

@@ -20,6 +20,7 @@ from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.registry import known_workload, small_workloads, those_that_apply, workload
 from deltamark.errors import whole_number
 from deltamark.harness.benchmarks.benchmark import Benchmark, benchmark
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.check import verify
 from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import (
@@ -37,7 +38,6 @@ from deltamark.harness.console.console import say, warn
 from deltamark.harness.console.progress import ProgressLine
 from deltamark.harness.engines.base import REFUSALS
 from deltamark.harness.engines.registry import DEFAULT, PLAN_ENGINES, known_stream_engine
-from deltamark.harness.measure.cell import Cell
 
 
 def options(parser: argparse.ArgumentParser) -> None:

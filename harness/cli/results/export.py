@@ -23,8 +23,9 @@ from deltamark.harness.console.console import say, warn
 from deltamark.harness.export import formats
 from deltamark.harness.export.asv import asv
 from deltamark.harness.export.formats import Encoded, ExportFormat, ExportSource
-from deltamark.harness.results import machine, store
+from deltamark.harness.results import store
 from deltamark.harness.results.record import of_queries
+from deltamark.harness.system import machine
 
 EXPORTS: Mapping[str, ExportFormat] = {
     "github-action-benchmark": ExportFormat("github-action-benchmark.json", formats.github_action_benchmark),

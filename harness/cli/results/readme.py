@@ -19,13 +19,14 @@ from deltamark.harness.cli.options import add_sf
 from deltamark.harness.cli.results.tables import add_machine, directory, records
 from deltamark.harness.cli.sweep_options import add_results, add_suite
 from deltamark.harness.console.console import say
-from deltamark.harness.console.reporter import session_header
 from deltamark.harness.console.table import folded, markdown
 from deltamark.harness.report.crossover_figure import crossover_figure
-from deltamark.harness.results import machine, store
-from deltamark.harness.results.machine import Header
+from deltamark.harness.results import store
 from deltamark.harness.results.record import TPCH, Record, latest, of_queries
 from deltamark.harness.suites.registry import SUITES
+from deltamark.harness.suites.reporter import session_header
+from deltamark.harness.system import machine
+from deltamark.harness.system.machine import Header
 from deltamark.harness.tables.tpch import growth, tables
 
 ROOT = machine.ROOT

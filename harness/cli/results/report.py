@@ -16,8 +16,8 @@ from deltamark.harness.console.console import say
 from deltamark.harness.report.page import ReportData, page
 from deltamark.harness.results import store
 from deltamark.harness.results.commits import known_commits
-from deltamark.harness.results.machine import ROOT
 from deltamark.harness.results.record import PROJECT, TPCH, of_queries
+from deltamark.harness.system.machine import ROOT
 
 FILE = "report.html"
 

@@ -16,9 +16,10 @@ from deltamark.harness.cli.options import add_benchmark, add_sf
 from deltamark.harness.cli.sweep_options import add_results, add_suite
 from deltamark.harness.console.console import say, terminal_width, warn
 from deltamark.harness.console.table import FORMATS, Table, text
-from deltamark.harness.results import machine, store
+from deltamark.harness.results import store
 from deltamark.harness.results.record import TPCH, Record, of_queries
 from deltamark.harness.suites.registry import SUITES
+from deltamark.harness.system import machine
 from deltamark.harness.tables.tpch import GROWTH, bench_command, growth
 
 

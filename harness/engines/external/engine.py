@@ -14,6 +14,7 @@ from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta, last_time
 from deltamark.datagen.schema import Relation
 from deltamark.datagen.workloads.workload import Workload
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.engines.base import (
     AnswerEngine,
     Capabilities,
@@ -55,8 +56,7 @@ from deltamark.harness.engines.external.messages import (
 )
 from deltamark.harness.engines.plans import plan_of, sql_inputs
 from deltamark.harness.engines.sql_rows import SqlRows
-from deltamark.harness.measure import resources
-from deltamark.harness.measure.cell import Cell
+from deltamark.harness.system import resources
 
 COLLECTED_CHANGES = 1 << 15
 """The number of changes at which a checked run reads them. Not tuned."""

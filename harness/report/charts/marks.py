@@ -1,17 +1,208 @@
 """The marks of charts, their tooltips, and legends.
 
 A look is a color and an outline, mostly of an engine. The kind of a line distinguishes batchings and workloads.
+
+HTML and SVG as text. Strings are escaped, except those that are markup already.
+
+The records that charts draw, and the colors and outlines of engines and workloads in all charts.
+
+Scales: the positions of values on an axis, and its ticks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import html
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from deltamark.harness.report.charts.markup import Attribute, Markup, MarkupChild, tag
+from deltamark.harness.engines.base import short_name
+from deltamark.harness.engines.duckdb import DuckDBEngine
 from deltamark.harness.report.tooltip import Tooltip
 from deltamark.harness.results.record import Record
+from deltamark.harness.tables.lookup import Lookup, recorded_capabilities
+
+VOID = ("input", "meta")
+
+
+class Markup(str):
+    """Text that is markup and must not be escaped again."""
+
+    __slots__ = ()
+
+
+MarkupChild = str | Iterable[str]
+Attribute = str | float | bool | None
+
+
+def tag(name: str, /, *children: MarkupChild, **attributes: Attribute) -> Markup:
+    """Make an element. `data_query` stands for `data-query`, and `class_` for `class`; None and False are omitted."""
+    opening = f"<{name}{''.join(_attribute(key, value) for key, value in attributes.items())}>"
+    return Markup(opening if name in VOID else f"{opening}{joined(children)}</{name}>")
+
+
+def joined(children: Iterable[MarkupChild]) -> Markup:
+    """Concatenate children."""
+    return Markup("".join(_child(child) for child in children))
+
+
+def _child(child: MarkupChild) -> str:
+    if isinstance(child, Markup):
+        return child
+    return html.escape(child) if isinstance(child, str) else joined(child)
+
+
+def _attribute(name: str, value: Attribute) -> str:
+    key = name.rstrip("_").replace("_", "-")
+    if value is None or value is False:
+        return ""
+    if value is True:
+        return f" {key}"
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f' {key}="{html.escape(text)}"'
+
+
+EngineThreads = tuple[str, int]
+"""An engine and its number of workers, or of shards on Spark. Each runner has a look of its own."""
+
+
+def chart_records(lookup: Lookup) -> list[Record]:
+    """Return the records that charts draw: right answers of default dataflows.
+
+    An engine is drawn with one worker, because more workers have their own chart, unless it was only measured with
+    several. Spark has no records with one worker, so it is drawn with each number of shards.
+    """
+    records = [record for record in lookup.records if record.has_numbers and record.is_default]
+    single = {each.engine for each in records if each.workers == 1 and not recorded_capabilities(each).has_master}
+    return [record for record in records if record.workers == 1 or record.engine not in single]
+
+
+def runner(record: Record) -> EngineThreads:
+    return record.engine, record.workers
+
+
+def in_order(lookup: Lookup, records: Iterable[Record]) -> list[Record]:
+    """Sort records by runner, those of our engine first. The sort is stable."""
+    return sorted(records, key=lambda record: (lookup.engines.index(record.engine), record.workers))
+
+
+def look_of(lookup: Lookup, record: Record) -> Look:
+    """Return the look of a runner: the color of its engine, and an outline for each number of workers."""
+    own = look(lookup.engines.index(record.engine))
+    numbers = sorted(
+        {other.workers for other in chart_records(lookup) if other.engine == record.engine} | {record.workers}
+    )
+    outline = (own.outline + numbers.index(record.workers)) % LOOKS
+    if record.is_plain:
+        return Look(own.color, outline)
+    workloads = sorted({other.workload for other in lookup.records if not other.is_plain}, reverse=True)
+    return Look(own.color, LOOKS - 1 - workloads.index(record.workload) % 2)
+
+
+def runner_words(lookup: Lookup, engine: str, workers: int) -> str:
+    name, able = "DuckDB" if engine == DuckDBEngine.name else short_name(engine), lookup.capabilities(engine)
+    name += ", recomputing" * able.recomputes
+    if able.has_master:
+        return f"{name}, {workers} shard{'s' if workers > 1 else ''}"
+    return f"{name}, {workers} workers" if workers > 1 else name
+
+
+def runner_legend(lookup: Lookup, records: Iterable[Record]) -> Iterator[LegendEntry]:
+    """Return legend entries for the runners of records without retractions."""
+    runners = {runner(record): record for record in in_order(lookup, records) if record.is_plain}
+    return (
+        LegendEntry(look_of(lookup, record), "solid", runner_words(lookup, *key)) for key, record in runners.items()
+    )
+
+
+def retraction_legend(lookup: Lookup, records: Iterable[Record]) -> Iterator[LegendEntry]:
+    """Return legend entries for the runners and workloads with retractions."""
+    retracting = [record for record in in_order(lookup, records) if not record.is_plain]
+    for (key, workload), record in {(runner(record), record.workload): record for record in retracting}.items():
+        yield LegendEntry(look_of(lookup, record), "hollow", f"{runner_words(lookup, *key)}: {workload}")
+
+
+Format = Callable[[float], str]
+
+
+@dataclass(frozen=True)
+class Log:
+    """A logarithmic scale over whole decades, from 10^low to 10^high."""
+
+    low: int
+    high: int
+
+    @classmethod
+    def over(cls, values: Iterable[float]) -> Log:
+        """Return the scale of the decades with all positive values."""
+        powers = [math.log10(value) for value in values if value > 0] or [0.0]
+        low, high = math.floor(min(powers) + 1e-9), math.ceil(max(powers) - 1e-9)
+        return cls(low, max(high, low + 1))
+
+    def share(self, value: float) -> float:
+        power = math.log10(value) if value > 0 else self.low
+        return (max(power, self.low) - self.low) / (self.high - self.low)
+
+    @property
+    def ticks(self) -> list[float]:
+        return [10.0**power for power in range(self.low, self.high + 1)]
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A linear scale from `low`, with a number of steps."""
+
+    low: float
+    step: float
+    steps: int
+
+    @classmethod
+    def around(cls, values: Iterable[float]) -> Linear:
+        """Return a scale of about four round steps around positive values; it need not begin at zero.
+
+        It spans at least a fifth of the values, so that noise of a few percent looks small.
+        """
+        ordered = sorted(values)
+        low, high = ordered[0], ordered[-1]
+        margin = max(0.0, 0.1 * (low + high) - (high - low)) / 2
+        step = _round_step((high - low + 2 * margin) / 4)
+        first = math.floor((low - margin) / step + 1e-9)
+        return cls(first * step, step, math.ceil((high + margin) / step - 1e-9) - first)
+
+    def share(self, value: float) -> float:
+        return (value - self.low) / (self.step * self.steps)
+
+    @property
+    def ticks(self) -> list[float]:
+        return [self.low + self.step * number for number in range(self.steps + 1)]
+
+
+Scale = Log | Linear
+
+
+def _round_step(least: float) -> float:
+    """Return the smallest of 1, 2 or 5 times a power of ten that is at least a positive value."""
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(power * factor for factor in (1, 2, 5, 10) if power * factor >= least * (1 - 1e-9))
+
+
+def tick(value: float) -> str:
+    """Format a power of ten of seconds, with its unit where one begins."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)):
+        if value >= size * (1 - 1e-9):
+            times = round(value / size)
+            return f"1 {unit}" if times == 1 else str(times)
+    return f"{value:g}"
+
+
+def short(value: float) -> str:
+    """Format a power of ten, or a small number."""
+    for unit, size in (("G", 1e9), ("M", 1e6), ("K", 1e3)):
+        if value >= size:
+            return f"{value / size:g}{unit}"
+    return f"{value:g}"
+
 
 LineKind = Literal["solid", "hollow", "dotted"]
 Keys = Mapping[str, str]

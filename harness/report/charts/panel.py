@@ -1,14 +1,167 @@
-"""A panel: lines over two axes, small enough for several panels in a row."""
+"""A panel: lines over two axes, small enough for several panels in a row.
+
+Vertical marks of a panel at positions of its x axis, with labels that do not overlap.
+
+A list of strips: one line for each query, all over the same axis.
+
+Positions are shares of the width, so letters and marks have the same size on every screen.
+
+The most important numbers, at the top of the page.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
-from deltamark.harness.report.charts.marks import Keys, LineKind, Look, data, point, series, shape
-from deltamark.harness.report.charts.markup import Markup, tag
-from deltamark.harness.report.charts.scale import Format, Scale
+from deltamark.harness.console.formatting import TableEntry, brief, rate, ratio
+from deltamark.harness.measure.stats import geomean
+from deltamark.harness.report.charts.marks import (
+    Format,
+    Keys,
+    LineKind,
+    Look,
+    Markup,
+    Scale,
+    data,
+    joined,
+    point,
+    series,
+    shape,
+    tag,
+)
 from deltamark.harness.report.tooltip import Tooltip
+from deltamark.harness.results.record import Record
+from deltamark.harness.tables.lookup import Lookup
+
+ROW = 12
+"""The height of a row of labels, in pixels."""
+
+VerticalKind = Literal["slower", "faster", "machine"]
+
+
+@dataclass(frozen=True)
+class Vertical:
+    """A line at a position, and its label."""
+
+    x: float
+    kind: VerticalKind
+    label: str
+    tooltip: Tooltip
+
+
+def verticals(axes: Axes, marks: Iterable[Vertical]) -> Markup:
+    """Draw marks, each label in the first row where it does not overlap another."""
+    row_ends: list[float] = []
+    drawn = [_vertical(axes, mark, row_ends) for mark in sorted(marks, key=lambda mark: mark.x)]
+    return tag("g", drawn, class_="verticals")
+
+
+def _vertical(axes: Axes, mark: Vertical, row_ends: list[float]) -> Markup:
+    x, _ = axes.at(mark.x, axes.y.ticks[0])
+    half = len(mark.label) * CHARACTER / 2
+    middle = min(max(x, LEFT + half), RIGHT - half)
+    row = next(_free_rows(row_ends, middle - half))
+    row_ends[row : row + 1] = [middle + half + CHARACTER]
+    label = tag("text", mark.label, class_="label middle", x=middle, y=TOP + ROW * (row + 0.75))
+    line = tag("line", x1=x, x2=x, y1=TOP, y2=BOTTOM)
+    return tag("g", point([line, label], mark.tooltip), class_=f"vertical {mark.kind}")
+
+
+def _free_rows(row_ends: list[float], start: float) -> Iterator[int]:
+    """Return the rows whose last label ends before a position, and then a new row."""
+    yield from (row for row, end in enumerate(row_ends) if end <= start)
+    yield len(row_ends)
+
+
+STRIP_HEIGHT, MIDDLE = 24, 12
+
+
+@dataclass(frozen=True)
+class Strip:
+    """The marks of one line, and the number at its end."""
+
+    name: str
+    marks: Iterable[Markup]
+    number: str
+    keys: Keys
+
+
+def strips(scale: Scale, write: Format, rows: Iterable[Strip], *, label: str) -> Markup:
+    ticks = [(value, _percent(scale, value)) for value in scale.ticks]
+    labels = [tag("text", write(value), class_="tick middle", x=x, y=13) for value, x in ticks]
+    title = tag("div", tag("span"), tag("span", label, class_="title"), class_="strip axis", aria_hidden="true")
+    axis = tag("div", tag("span"), tag("svg", labels, height=18), tag("span"), class_="strip axis", aria_hidden="true")
+    grid = tag("g", [tag("line", class_="grid", x1=x, x2=x, y1=0, y2="100%") for _, x in ticks], aria_hidden="true")
+    return tag(
+        "div", title, axis, [_strip(row, grid) for row in rows], class_="strips", tabindex=0, role="group",
+        data_chart=True, aria_label=f"{label}; arrow keys go from point to point",
+    )  # fmt: skip
+
+
+def dot(look: Look, scale: Scale, value: float, tooltip: Tooltip) -> Markup:
+    return point([shape(look, _percent(scale, value), MIDDLE)], tooltip)
+
+
+def spread(look: Look, scale: Scale, values: tuple[float, float, float], tooltip: Tooltip) -> Markup:
+    """Draw a line from the smallest value to the largest, with a mark at the middle one."""
+    low, middle, high = (_percent(scale, value) for value in values)
+    line = tag("line", class_="range", x1=low, x2=high, y1=MIDDLE, y2=MIDDLE)
+    return point([line, shape(look, middle, MIDDLE)], tooltip)
+
+
+def _strip(row: Strip, grid: Markup) -> Markup:
+    name, number = tag("span", row.name, class_="name"), tag("span", row.number, class_="number")
+    return tag("div", name, tag("svg", grid, row.marks, height=STRIP_HEIGHT), number, class_="strip", **data(row.keys))
+
+
+def _percent(scale: Scale, value: float) -> str:
+    return f"{100 * scale.share(value):.2f}%"
+
+
+RECOMPUTED_ROUNDS = 1000
+"""The batch size, in rounds, of the comparison with recomputing."""
+
+
+def tiles(lookup: Lookup) -> Markup:
+    good = [record for record in lookup.records if record.has_numbers]
+    verified = sum(bool(record.verified) for record in good)
+    text = f"of {len(lookup.records):,} cells have a verified answer"
+    numbers = [(f"{verified:,}", text), *((entry.text, text) for entry, text in _numbers(lookup) if entry.value > 0)]
+    entries = [tag("div", tag("dt", text), tag("dd", number)) for number, text in numbers]
+    note = tag("p", "* geometric mean over the measured queries", class_="star")
+    return joined([tag("dl", entries, class_="tiles"), note])
+
+
+def _numbers(lookup: Lookup) -> Iterable[tuple[TableEntry, str]]:
+    """Yield geometric means over the queries for which the number was measured."""
+    peaks = [max(rates) for query in lookup.queries if (rates := _rates(lookup, query))]
+    yield rate(geomean(peaks)), f"tuples at the best batch size, mean* of {len(peaks)} queries"
+    single = _shown(lookup, 1)
+    yield rate(geomean(record.rate for record in single)), "tuples, one at a time, mean*"
+    yield brief(geomean(record.latency["p99"] for record in single)), "99th percentile for one row, mean*"
+    pairs = [
+        (lookup.find(query, RECOMPUTED_ROUNDS, 1), lookup.recomputed(query, RECOMPUTED_ROUNDS))
+        for query in lookup.queries
+    ]
+    good = [(ours, theirs) for ours, theirs in pairs if ours and theirs and ours.has_numbers and theirs.has_numbers]
+    gains = [ours.rate / theirs.rate for ours, theirs in good]
+    yield ratio(geomean(gains)), f"as fast as recomputing every {RECOMPUTED_ROUNDS:,} rounds, mean*"
+
+
+def _rates(lookup: Lookup, query: str) -> list[float]:
+    return [
+        record.rate
+        for record in lookup.records
+        if (record.query, record.engine) == (query, lookup.engines[0]) and record.is_plain and record.has_numbers
+    ]
+
+
+def _shown(lookup: Lookup, physical: int) -> list[Record]:
+    records = [lookup.find(query, 1, physical) for query in lookup.queries]
+    return [record for record in records if record is not None and record.has_numbers]
+
 
 WIDTH, HEIGHT = 300, 216
 LEFT, RIGHT, TOP, BOTTOM = 44, 288, 22, 178

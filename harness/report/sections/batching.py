@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from deltamark.harness.benchmarks.cell import COARSE, FINE, PRODUCT, Batching
 from deltamark.harness.console.formatting import ratio
-from deltamark.harness.measure.batch_sizes import COARSE, FINE, PRODUCT, Batching
-from deltamark.harness.report.charts.looks import runner_words
-from deltamark.harness.report.charts.marks import LegendEntry, Look, keys_of, legend, look, series
-from deltamark.harness.report.charts.markup import Markup, tag
-from deltamark.harness.report.charts.scale import Linear
-from deltamark.harness.report.charts.strips import Strip, dot, strips
+from deltamark.harness.report.charts.marks import (
+    LegendEntry,
+    Linear,
+    Look,
+    Markup,
+    keys_of,
+    legend,
+    look,
+    runner_words,
+    series,
+    tag,
+)
+from deltamark.harness.report.charts.panel import Strip, dot, strips
+from deltamark.harness.report.document import Section, lists
 from deltamark.harness.report.findings import over, side_by_side
-from deltamark.harness.report.section import Section, lists
 from deltamark.harness.report.tooltip import tooltip
 from deltamark.harness.results.record import Record
 from deltamark.harness.tables.lookup import Lookup

@@ -5,27 +5,29 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 
+from deltamark.harness.benchmarks.cell import CROSSOVER
 from deltamark.harness.console.formatting import brief, counted, listed, ratio
-from deltamark.harness.engines.registry import recorded_capabilities
-from deltamark.harness.measure.batch_sizes import CROSSOVER
 from deltamark.harness.measure.stats import geomean
-from deltamark.harness.report.charts.looks import (
+from deltamark.harness.report.charts.marks import (
     EngineThreads,
+    LegendEntry,
+    Log,
+    Markup,
     chart_records,
     in_order,
+    keys_of,
+    legend,
     look_of,
     runner,
     runner_words,
+    short,
 )
-from deltamark.harness.report.charts.marks import LegendEntry, keys_of, legend
-from deltamark.harness.report.charts.markup import Markup
 from deltamark.harness.report.charts.panel import Axes, DataPoint, Line, panel
-from deltamark.harness.report.charts.scale import Log, short
+from deltamark.harness.report.document import Section, panels
 from deltamark.harness.report.findings import engine_name
-from deltamark.harness.report.section import Section, panels
 from deltamark.harness.report.tooltip import Tooltip, tooltip
 from deltamark.harness.results.record import Record
-from deltamark.harness.tables.lookup import Lookup
+from deltamark.harness.tables.lookup import Lookup, recorded_capabilities
 
 
 class Pair:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from deltamark.harness.console.formatting import NOTHING, TableEntry, count, counted, words
 from deltamark.harness.console.table import Entries, Table
 from deltamark.harness.engines.base import short_name
-from deltamark.harness.report.section import Section
+from deltamark.harness.report.document import Section
 from deltamark.harness.report.sections.coverage import GRADED
 from deltamark.harness.report.sections.grids import folded, of_engines
 from deltamark.harness.results.record import Record

@@ -9,7 +9,7 @@ from deltamark.harness.benchmarks.benchmark import benchmark
 from deltamark.harness.console.formatting import TableEntry, count, listed, words
 from deltamark.harness.console.table import Entries, Table
 from deltamark.harness.engines.base import short_name
-from deltamark.harness.report.section import Section
+from deltamark.harness.report.document import Section
 from deltamark.harness.report.sections.grids import folded, of_engines
 from deltamark.harness.results.record import Record, Status
 from deltamark.harness.suites.registry import CoverageSuite

@@ -7,21 +7,23 @@ from collections.abc import Iterable
 
 from deltamark.harness.console.formatting import counted, rate
 from deltamark.harness.measure.stats import geomean
-from deltamark.harness.report.charts.looks import (
+from deltamark.harness.report.charts.marks import (
     EngineThreads,
+    LineKind,
+    Log,
+    Markup,
     chart_records,
     in_order,
+    legend,
     look_of,
     runner,
     runner_legend,
     runner_words,
+    short,
 )
-from deltamark.harness.report.charts.marks import LineKind, legend
-from deltamark.harness.report.charts.markup import Markup
 from deltamark.harness.report.charts.panel import Axes, DataPoint, Line, panel
-from deltamark.harness.report.charts.scale import Log, short
+from deltamark.harness.report.document import Section, panels
 from deltamark.harness.report.findings import over, side_by_side
-from deltamark.harness.report.section import Section, panels
 from deltamark.harness.report.tooltip import Tooltip
 from deltamark.harness.results.record import Record
 from deltamark.harness.tables.lookup import Lookup

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from deltamark.harness.report.charts.marks import data
-from deltamark.harness.report.charts.markup import Markup, tag
-from deltamark.harness.report.section import Section
+from deltamark.harness.report.charts.marks import Markup, data, tag
+from deltamark.harness.report.document import Section
 from deltamark.harness.tables.findings import MARGIN, ScopeFindings, findings
 from deltamark.harness.tables.lookup import Lookup
 

@@ -9,8 +9,7 @@ from deltamark.harness.console.formatting import TableEntry
 from deltamark.harness.console.table import Entries, Table
 from deltamark.harness.engines.base import short_name
 from deltamark.harness.engines.registry import DEFAULT
-from deltamark.harness.report.charts.marks import Keys, data
-from deltamark.harness.report.charts.markup import Markup, tag
+from deltamark.harness.report.charts.marks import Keys, Markup, data, tag
 
 BAD = ("WRONG", "failed")
 PROSE, LONG_NAME = 48, 20

@@ -9,12 +9,9 @@ from math import ceil
 from deltamark.harness.console.formatting import TableEntry, brief, count, counted, words
 from deltamark.harness.console.table import Table
 from deltamark.harness.history.series import CommitHistory, Point, Series, Step, level
-from deltamark.harness.report.charts.marks import LegendEntry, Look, keys_of, legend, look, series
-from deltamark.harness.report.charts.markup import Markup, tag
-from deltamark.harness.report.charts.panel import Axes, DataPoint, Line, mark, panel
-from deltamark.harness.report.charts.scale import Linear
-from deltamark.harness.report.charts.verticals import Vertical, VerticalKind, verticals
-from deltamark.harness.report.section import Section, panels
+from deltamark.harness.report.charts.marks import LegendEntry, Linear, Look, Markup, keys_of, legend, look, series, tag
+from deltamark.harness.report.charts.panel import Axes, DataPoint, Line, Vertical, VerticalKind, mark, panel, verticals
+from deltamark.harness.report.document import Section, panels
 from deltamark.harness.report.sections.grids import folded
 from deltamark.harness.report.tooltip import Tooltip, command, compare_command, title
 from deltamark.harness.results.record import PROJECT

@@ -6,20 +6,24 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from deltamark.harness.console.formatting import brief, counted
-from deltamark.harness.report.charts.looks import (
+from deltamark.harness.report.charts.marks import (
     EngineThreads,
+    Log,
+    Markup,
     chart_records,
     in_order,
+    keys_of,
+    legend,
     look_of,
     runner,
     runner_legend,
+    series,
+    tag,
+    tick,
 )
-from deltamark.harness.report.charts.marks import keys_of, legend, series
-from deltamark.harness.report.charts.markup import Markup, tag
-from deltamark.harness.report.charts.scale import Log, tick
-from deltamark.harness.report.charts.strips import Strip, spread, strips
+from deltamark.harness.report.charts.panel import Strip, spread, strips
+from deltamark.harness.report.document import Section, lists
 from deltamark.harness.report.findings import over, side_by_side
-from deltamark.harness.report.section import Section, lists
 from deltamark.harness.report.tooltip import tooltip
 from deltamark.harness.results.record import Record
 from deltamark.harness.tables.lookup import Lookup

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from deltamark.harness.console.formatting import counted
-from deltamark.harness.report.charts.marks import data, keys_of
-from deltamark.harness.report.charts.markup import tag
-from deltamark.harness.report.section import Section
+from deltamark.harness.report.charts.marks import data, keys_of, tag
+from deltamark.harness.report.document import Section
 from deltamark.harness.report.tooltip import command, title
 from deltamark.harness.results.plausibility import doubt_of
 from deltamark.harness.tables.lookup import Lookup

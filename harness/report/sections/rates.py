@@ -8,11 +8,9 @@ from functools import cached_property
 
 from deltamark.harness.console.formatting import brief, counted, listed, rate
 from deltamark.harness.measure.stats import geomean
-from deltamark.harness.report.charts.marks import Keys, LegendEntry, Look, legend, look
-from deltamark.harness.report.charts.markup import Markup
+from deltamark.harness.report.charts.marks import Keys, LegendEntry, Log, Look, Markup, legend, look, short, tick
 from deltamark.harness.report.charts.panel import Axes, DataPoint, Line, panel
-from deltamark.harness.report.charts.scale import Log, short, tick
-from deltamark.harness.report.section import Section, panels
+from deltamark.harness.report.document import Section, panels
 from deltamark.harness.report.sections.grids import folded
 from deltamark.harness.report.tooltip import Tooltip
 from deltamark.harness.results.record import Record, latest

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from deltamark.harness.console.formatting import count, counted, listed, words
 from deltamark.harness.console.table import Table
 from deltamark.harness.engines.base import short_name
-from deltamark.harness.report.section import Section
+from deltamark.harness.report.document import Section
 from deltamark.harness.report.sections.grids import folded, of_engines
 from deltamark.harness.results.record import Record
 from deltamark.harness.tables.lookup import Lookup

@@ -7,21 +7,24 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from deltamark.harness.console.formatting import TableEntry, megabytes
-from deltamark.harness.report.charts.looks import (
+from deltamark.harness.report.charts.marks import (
     EngineThreads,
+    LineKind,
+    Log,
+    Markup,
     chart_records,
     in_order,
+    keys_of,
+    legend,
     look_of,
     retraction_legend,
     runner,
     runner_legend,
+    series,
 )
-from deltamark.harness.report.charts.marks import LineKind, keys_of, legend, series
-from deltamark.harness.report.charts.markup import Markup
-from deltamark.harness.report.charts.scale import Log
-from deltamark.harness.report.charts.strips import Strip, dot, strips
+from deltamark.harness.report.charts.panel import Strip, dot, strips
+from deltamark.harness.report.document import Section, lists
 from deltamark.harness.report.findings import over, side_by_side
-from deltamark.harness.report.section import Section, lists
 from deltamark.harness.report.tooltip import tooltip
 from deltamark.harness.results.record import Record
 from deltamark.harness.tables.lookup import Lookup

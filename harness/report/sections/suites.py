@@ -8,11 +8,9 @@ from dataclasses import dataclass
 from deltamark.harness.console.formatting import brief, counted, listed, megabytes, ratio
 from deltamark.harness.console.table import Table
 from deltamark.harness.measure.stats import geomean
-from deltamark.harness.report.charts.marks import LegendEntry, legend, look, series
-from deltamark.harness.report.charts.markup import Markup
-from deltamark.harness.report.charts.scale import Format, Log, tick
-from deltamark.harness.report.charts.strips import Strip, dot, strips
-from deltamark.harness.report.section import Section, lists
+from deltamark.harness.report.charts.marks import Format, LegendEntry, Log, Markup, legend, look, series, tick
+from deltamark.harness.report.charts.panel import Strip, dot, strips
+from deltamark.harness.report.document import Section, lists
 from deltamark.harness.report.sections.grids import folded
 from deltamark.harness.report.tooltip import Tooltip
 from deltamark.harness.results.record import Record, latest

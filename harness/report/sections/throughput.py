@@ -6,24 +6,27 @@ from collections import defaultdict
 from collections.abc import Iterable
 
 from deltamark.harness.console.formatting import rate
-from deltamark.harness.engines.registry import recorded_capabilities
-from deltamark.harness.report.charts.looks import (
+from deltamark.harness.report.charts.marks import (
     EngineThreads,
+    LegendEntry,
+    LineKind,
+    Log,
+    Markup,
     chart_records,
     in_order,
+    keys_of,
+    legend,
     look_of,
     runner,
     runner_words,
+    short,
 )
-from deltamark.harness.report.charts.marks import LegendEntry, LineKind, keys_of, legend
-from deltamark.harness.report.charts.markup import Markup
 from deltamark.harness.report.charts.panel import Axes, DataPoint, Line, panel
-from deltamark.harness.report.charts.scale import Log, short
+from deltamark.harness.report.document import Section, panels
 from deltamark.harness.report.findings import over, side_by_side
-from deltamark.harness.report.section import Section, panels
 from deltamark.harness.report.tooltip import tooltip
 from deltamark.harness.results.record import Record
-from deltamark.harness.tables.lookup import Lookup
+from deltamark.harness.tables.lookup import Lookup, recorded_capabilities
 
 LineName = tuple[EngineThreads, str, LineKind]
 """A line of a panel: a runner, a workload, and the kind of batches."""

@@ -8,12 +8,23 @@ from dataclasses import dataclass
 from math import ceil
 
 from deltamark.harness.console.formatting import ratio
-from deltamark.harness.report.charts.looks import EngineThreads, in_order, runner, runner_words
-from deltamark.harness.report.charts.marks import LOOKS, LegendEntry, Look, keys_of, legend, look, series
-from deltamark.harness.report.charts.scale import Linear
-from deltamark.harness.report.charts.strips import Strip, dot, strips
+from deltamark.harness.report.charts.marks import (
+    LOOKS,
+    EngineThreads,
+    LegendEntry,
+    Linear,
+    Look,
+    in_order,
+    keys_of,
+    legend,
+    look,
+    runner,
+    runner_words,
+    series,
+)
+from deltamark.harness.report.charts.panel import Strip, dot, strips
+from deltamark.harness.report.document import Section, lists
 from deltamark.harness.report.findings import over, side_by_side
-from deltamark.harness.report.section import Section, lists
 from deltamark.harness.report.tooltip import tooltip
 from deltamark.harness.results.record import Record
 from deltamark.harness.tables.lookup import Lookup

@@ -25,10 +25,11 @@ from deltamark.dataflow.motifs.statistics import proposals
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.errors import DeltamarkError, unknown
 from deltamark.harness.measure.stats import percentile
-from deltamark.harness.measure.timing import Stopwatch, timed
 from deltamark.harness.results.record import Figures, TableRow
 from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, EdgeStream
 from deltamark.harness.suites.table_cell import WrongAnswerError
+from deltamark.harness.system.clock import Stopwatch, timed
+from deltamark.harness.tables.suites import MAX_CHANGES, VERTICES, WORKERS
 from deltamark.queries.graph.motifs import MOTIFS
 from deltamark.queries.graph.pattern import Pattern
 from deltamark.queries.graph.triangles import by_triangles
@@ -189,8 +190,8 @@ LOOPS = {"triangle": triangles, "4-clique": four_cliques}
 
 BY_HAND, BY_BIGJOIN = "by hand", "by BiGJoin"
 
-MAX_CHANGES, MAX_BATCHES = 50_000, 2000
-"""The limits of a changing workload: changes of edges, and batches."""
+MAX_BATCHES = 2000
+"""The most batches of a changing workload."""
 
 
 def by_hand(name: str, edges: Edges) -> Callable[[], int]:
@@ -247,14 +248,11 @@ def warm() -> None:
     maintained(MOTIFS["triangle"].dataflow({"e": edges.relation()}).count(), WORKLOADS["insert"](edges, 1))
 
 
-WORKERS = (1, 2)
 TRIANGLE, CLIQUE = "triangle", "4-clique"
 
 ROUND_SIZES = (1000, 10_000, 100_000, 1_000_000)
 """Proposals per round of BiGJoin."""
 
-VERTICES = (1, 1000)
-"""Vertices per batch."""
 
 MAX_REPEAT_S = 10.0
 """The time after which no further run begins. Not tuned."""

@@ -41,6 +41,7 @@ from deltamark.harness.suites.graphs.partitioning import (
     SortedIndex,
     words,
 )
+from deltamark.harness.tables.suites import KINDS, SIZES
 from deltamark.queries.graph.motifs import MOTIFS
 from deltamark.queries.graph.pattern import Pattern
 
@@ -400,9 +401,6 @@ def copies(atoms: Sequence[Sequence[str]], shards: int) -> float:
 
 
 SHARDS = 16
-KINDS = ("index", "proposals", "lookups", "messages")
-SIZES = (16, 256, 4096)
-"""Numbers of shards for which the formula of Shares is evaluated."""
 
 MAX_SCALE = 13
 """The largest rmat:S and zipf:S whose loads are measured: the simulation is slow."""

@@ -21,12 +21,12 @@ from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.registry import workload
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.check.run_check import open_check
 from deltamark.harness.engines.base import RefusedError
 from deltamark.harness.engines.external import program
 from deltamark.harness.engines.registry import capabilities, open_engine
-from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.messages import CellReply
+from deltamark.harness.measure.client import CellReply
 from deltamark.harness.measure.runs import CellJob, WrongError, checked_run, warm_up
 from deltamark.harness.results.record import Figures
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from deltamark.datagen.workloads.registry import known_workload
 from deltamark.errors import DeltamarkError, unknown
 from deltamark.harness.benchmarks.benchmark import DEFAULT
-from deltamark.harness.engines.base import Capabilities
-from deltamark.harness.engines.registry import DEFAULT_SWEEP, capabilities, external_info
-from deltamark.harness.measure.batch_sizes import (
+from deltamark.harness.benchmarks.cell import (
+    ALL,
     COARSE,
     CROSSOVER,
     FINE,
@@ -19,11 +18,13 @@ from deltamark.harness.measure.batch_sizes import (
     PRODUCT,
     SMALL,
     Batching,
+    Cell,
     product_batchings,
 )
-from deltamark.harness.measure.cell import ALL, Cell
+from deltamark.harness.engines.base import Capabilities, EngineInfo
+from deltamark.harness.engines.registry import DEFAULT_SWEEP, capabilities, external_info
 from deltamark.harness.results import published
-from deltamark.harness.results.record import EngineInfo, Origin, Record, blank_query_record
+from deltamark.harness.results.record import Origin, Record, blank_query_record
 from deltamark.harness.suites.suite import Selection
 
 WORKERS = (1, 2)

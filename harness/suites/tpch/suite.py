@@ -22,19 +22,18 @@ from msgspec.structs import replace
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.registry import workload
 from deltamark.harness.benchmarks.benchmark import DEFAULT, benchmark
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.console.table import Table
 from deltamark.harness.engines.plans import specified_plan
 from deltamark.harness.engines.registry import DEFAULT as DEFAULT_ENGINE
 from deltamark.harness.engines.registry import capabilities
-from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.client import MeasurementClient, ServerSpec
-from deltamark.harness.measure.messages import CellReply, CellRequest, OracleReply
+from deltamark.harness.measure.client import CellReply, CellRequest, MeasurementClient, OracleReply, ServerSpec
 from deltamark.harness.measure.windows import checkpoints, inner_times, rounds_of
-from deltamark.harness.results import machine
 from deltamark.harness.results.record import TPCH, Record, of_queries
 from deltamark.harness.suites.plan import BenchmarkCell, Plan
 from deltamark.harness.suites.suite import DataSuite
 from deltamark.harness.suites.tpch.grid import GridSettings, SampledCell, grid_cells
+from deltamark.harness.system import machine
 from deltamark.harness.tables import tpch
 
 DigestGroup = tuple[str, ...]

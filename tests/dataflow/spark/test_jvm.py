@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from deltamark.datagen import scratch
-from deltamark.harness.engines.spark_session import SESSIONS
+from deltamark.harness.engines.spark_feed import SESSIONS
 
 pytestmark = pytest.mark.waits(3)
 

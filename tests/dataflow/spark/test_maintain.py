@@ -18,7 +18,7 @@ from support.manual import code
 from deltamark import code_type, col, integer, source
 from deltamark.dataflow.spark.query import LATE_PYTHON, MAX_LATE_STARTS, explained
 from deltamark.errors import DeltamarkError
-from deltamark.harness.engines.spark_session import SESSIONS
+from deltamark.harness.engines.spark_feed import SESSIONS
 from deltamark.spark import maintain
 
 pytestmark = pytest.mark.waits(6)

@@ -21,14 +21,14 @@ from deltamark.dataflow.types import NULL, SHORT, TEXT, Field, Schema, code_type
 from deltamark.datagen.feed import last_time
 from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.chaos.spark import SparkOutcome, StrikePlan, killing, run_driver, victims
 from deltamark.harness.check import verify
 from deltamark.harness.check.oracle import moments, oracle_answers
 from deltamark.harness.check.run_check import open_check
 from deltamark.harness.engines.registry import open_engine
 from deltamark.harness.engines.spark import SparkEngine
-from deltamark.harness.engines.spark_session import SESSIONS
-from deltamark.harness.measure.cell import Cell
+from deltamark.harness.engines.spark_feed import SESSIONS
 from deltamark.harness.measure.runs import timed_run
 
 pytestmark = pytest.mark.waits(4)
@@ -205,7 +205,7 @@ def test_a_checkpoint_of_other_code_is_refused(finished, chunked, monkeypatch):
 
 
 def test_a_checkpoint_of_other_data_is_refused(finished, chunked, monkeypatch):
-    monkeypatch.setattr("deltamark.harness.results.machine.data", lambda _: "other")
+    monkeypatch.setattr("deltamark.harness.system.machine.data", lambda _: "other")
     with pytest.raises(DeltamarkError, match=r"the checkpoint does not match: its data is \w+, not other"):
         verify.digest_of(finished[0], chunked)
 

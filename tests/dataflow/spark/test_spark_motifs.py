@@ -13,7 +13,7 @@ from deltamark.dataflow.spark.planning.motif_by_key import by_key
 from deltamark.dataflow.types import integer
 from deltamark.datagen.graphs.generator import graph
 from deltamark.harness.cli.main import main
-from deltamark.harness.engines.spark_session import SESSIONS, on_master
+from deltamark.harness.engines.spark_feed import SESSIONS, on_master
 from deltamark.harness.suites.graphs.counting import counted, oracle
 from deltamark.harness.suites.graphs.graph_data import WORKLOADS
 from deltamark.harness.suites.graphs.spark_motifs import (

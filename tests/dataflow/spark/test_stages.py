@@ -28,11 +28,11 @@ from deltamark.dataflow.types import NULL, TEXT, integer
 from deltamark.datagen.feed import Feed
 from deltamark.datagen.workloads.registry import workload
 from deltamark.harness.benchmarks.benchmark import benchmark
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.check import verify
 from deltamark.harness.check.change_csv import ChangeCsv, Digest
 from deltamark.harness.engines.inputs import batches
 from deltamark.harness.engines.plans import plan_of
-from deltamark.harness.measure.cell import Cell
 
 SHARDS = (1, 2, 3)
 

@@ -17,7 +17,7 @@ from deltamark.dataflow.sql.query import sql
 from deltamark.dataflow.sql.tables import sql_tables
 from deltamark.dataflow.types import integer
 from deltamark.errors import DeltamarkError
-from deltamark.harness.check.difference import dated
+from deltamark.harness.check.answers import dated
 
 Row = tuple[object, ...]
 

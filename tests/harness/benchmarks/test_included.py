@@ -13,11 +13,11 @@ from deltamark.datagen.make import Wanted, make_data
 from deltamark.datagen.workloads.registry import small_workloads, workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.benchmark import benchmark
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.check import verify
 from deltamark.harness.check.golden import golden_cells, read_golden
 from deltamark.harness.check.oracle import sql_values
 from deltamark.harness.cli.main import main
-from deltamark.harness.measure.cell import Cell
 
 WORKLOADS = {"ssb": ("insert", "window:300", "update:5"), "nexmark": ("insert", "slide:200")}
 QUERIES = [(name, query) for name in WORKLOADS for query in benchmark(name).queries]

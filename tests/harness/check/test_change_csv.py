@@ -32,8 +32,8 @@ from deltamark.dataflow.types import (
     value_of,
 )
 from deltamark.harness.check.change_csv import BLOCK_ROWS, ChangeCsv, Digest
-from deltamark.harness.check.decode import answer_columns, in_order
 from deltamark.harness.cli.main import main
+from deltamark.harness.engines.answers import answer_columns, in_order
 
 (PLAIN,) = re.findall(r"```python\n(import sys.*?)```", (ROOT / "docs" / "queries.md").read_text(), re.DOTALL)
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from deltamark.datagen.feed import TIMES_PER_ROUND
 from deltamark.datagen.workloads.workload import Workload, in_one_round
 from deltamark.errors import DeltamarkError
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.check.oracle import LiveRows, Oracle, moment_after, oracle_answers
-from deltamark.harness.measure.cell import Cell
 
 
 class Listed(Workload):

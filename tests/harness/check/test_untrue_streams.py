@@ -19,12 +19,12 @@ from deltamark.datagen.feed import TIMES_PER_ROUND, last_time
 from deltamark.datagen.tpch import RELATIONS
 from deltamark.datagen.workloads.registry import workload
 from deltamark.harness.benchmarks.benchmark import benchmark
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.check.oracle import moments, oracle_answers
 from deltamark.harness.check.run_check import InputTimes, open_check
 from deltamark.harness.check.verify import every_time
 from deltamark.harness.cli.main import main
 from deltamark.harness.engines.registry import open_engine
-from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.runs import CellJob, answers_of, measured, timed_run
 from deltamark.harness.measure.windows import inner_times
 from deltamark.harness.suites.tpch import suite

@@ -17,11 +17,11 @@ from deltamark.datagen.tpch import RELATIONS
 from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.benchmark import benchmark
+from deltamark.harness.benchmarks.cell import ALL, Cell
 from deltamark.harness.check import change_stream, verify
-from deltamark.harness.check.difference import difference, unordered_difference
+from deltamark.harness.check.answers import difference, unordered_difference
 from deltamark.harness.check.oracle import Oracle
 from deltamark.harness.cli.main import main
-from deltamark.harness.measure.cell import ALL, Cell
 
 
 def off_by_one(tpch, *, date, discount, quantity):

@@ -14,9 +14,9 @@ from support.paths import ROOT
 from deltamark.errors import DeltamarkError
 from deltamark.harness.__main__ import run
 from deltamark.harness.benchmarks.benchmark import benchmark
-from deltamark.harness.bootstrap.makehelp import help_text
 from deltamark.harness.cli.commands import NAMES, load
 from deltamark.harness.cli.main import main
+from deltamark.harness.cli.makehelp import help_text
 from deltamark.harness.cli.parser import Parser
 from deltamark.harness.console.console import INTERRUPTED
 from deltamark.harness.console.progress import line
@@ -65,7 +65,7 @@ def test_the_help_has_the_defaults():
     [
         (["dta"], "error: unknown command: dta; did you mean data"),
         (["data", "SF=tiny"], "error: not a scale factor: 'tiny'; give a number from 0.001 to 100000 with at most 6"),
-        (["data", "--frob"], "error: unknown setting: frob; there are arrives, benchmark, data, debug, help, keys, master, sf"),
+        (["data", "--frob"], "error: unknown setting: frob; there are arrives, benchmark, data, debug, help, keys, master"),
         (["bench", "--suiet", "tpch"], "error: unknown setting: suiet; did you mean suite, queries, results\n"),
         (["bench", "--suiet=tpch"], "error: unknown setting: suiet; did you mean suite, queries, results\n"),
         (["bench", "suite=tpch"], "error: unknown setting: suite; did you mean SUITE"),

@@ -15,16 +15,15 @@ from deltamark.datagen.tpch import RELATIONS
 from deltamark.datagen.workloads.arrivals import Window
 from deltamark.datagen.workloads.registry import workload
 from deltamark.harness.benchmarks.benchmark import benchmark
+from deltamark.harness.benchmarks.cell import Cell
+from deltamark.harness.check.answers import Snapshot, difference
 from deltamark.harness.check.change_stream import no_report
-from deltamark.harness.check.difference import difference
 from deltamark.harness.check.oracle import sql_values
-from deltamark.harness.check.snapshot import Snapshot
 from deltamark.harness.cli.main import main
 from deltamark.harness.cli.measure.soak import FIGURES, LINES, SoakLine, summary
 from deltamark.harness.engines.embedded import EmbeddedEngine
 from deltamark.harness.engines.plans import sql_inputs
 from deltamark.harness.engines.registry import open_stream
-from deltamark.harness.measure.cell import Cell
 
 SIZE, CYCLES = 400, 3
 MOVING = [name for name in benchmark().queries if {"orders", "lineitem"} & {*benchmark().reads(name)}]

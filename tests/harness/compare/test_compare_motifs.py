@@ -11,14 +11,12 @@ from support.paths import ROOT
 
 from deltamark.datagen.graphs.generator import graph
 from deltamark.datagen.graphs.make import directory_of
+from deltamark.harness.benchmarks.cell import MotifCell
 from deltamark.harness.compare import motifs
-from deltamark.harness.compare.layouts import LAYOUTS
 from deltamark.harness.compare.motifs import MotifServer, expected_count
 from deltamark.harness.compare.rule import QUANTITIES
-from deltamark.harness.compare.side import SideError, opener
-from deltamark.harness.compare.sides import SideSpec
-from deltamark.harness.measure.cell import MotifCell
-from deltamark.harness.measure.messages import OracleReply, Request, SampleReply
+from deltamark.harness.compare.sides import LAYOUTS, SideError, SideSpec, opener
+from deltamark.harness.measure.client import OracleReply, Request, SampleReply
 from deltamark.harness.suites.graphs.graph_data import oriented, stored
 
 CELLS = [MotifCell("triangle", "rmat:7"), MotifCell("triangle", "rmat:7", 100), MotifCell("4-clique", "rmat:7")]

@@ -18,11 +18,13 @@ from support.paths import ROOT
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.cli.main import main
 from deltamark.harness.cli.measure.compare import _checkpoints
-from deltamark.harness.compare import gate, rule, side
-from deltamark.harness.compare.layouts import LAYOUTS
+from deltamark.harness.compare import gate, rule
+from deltamark.harness.compare import sides as side
 from deltamark.harness.compare.sides import (
+    LAYOUTS,
     CellSettings,
     OwnRepository,
     SideRequest,
@@ -30,8 +32,7 @@ from deltamark.harness.compare.sides import (
     refuse_benchmark,
     sides,
 )
-from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.messages import CellRequest, OracleRequest, SampleRequest, WarmReply
+from deltamark.harness.measure.client import CellRequest, OracleRequest, SampleRequest, WarmReply
 from deltamark.harness.measure.server import QueryServer
 from deltamark.harness.results.record import MEASURING
 

@@ -9,14 +9,12 @@ import pytest
 from support.paths import ROOT
 
 from deltamark.errors import DeltamarkError
+from deltamark.harness.benchmarks.cell import Cell, MotifCell
 from deltamark.harness.cli.main import main
-from deltamark.harness.compare.data import SideData
-from deltamark.harness.compare.layouts import LAYOUTS
+from deltamark.harness.compare.cells import SideData
 from deltamark.harness.compare.rule import QUANTITIES
-from deltamark.harness.compare.side import ServedSide, SideError, opener
-from deltamark.harness.compare.sides import SideRequest, SideSpec, sides
-from deltamark.harness.measure.cell import Cell, MotifCell
-from deltamark.harness.measure.messages import WarmReply
+from deltamark.harness.compare.sides import LAYOUTS, ServedSide, SideError, SideRequest, SideSpec, opener, sides
+from deltamark.harness.measure.client import WarmReply
 from deltamark.harness.results.record import MEASURING
 
 NEW, OLD = LAYOUTS["tpch"]

@@ -203,7 +203,7 @@ def test_a_wrong_setting_is_found_before_data_is_made_and_leaves_no_verdict(
     motifs = repository / "deltamark" / "harness" / "compare" / "motifs.py"
     motifs.parent.mkdir()
     motifs.touch()
-    monkeypatch.setattr("deltamark.harness.results.machine.ROOT", repository)
+    monkeypatch.setattr("deltamark.harness.system.machine.ROOT", repository)
     stale = repository / ".compare" / f"verdict-{'graph' if 'SUITE=graph' in words else 'tpch'}.txt"
     stale.parent.mkdir()
     stale.write_text("unchanged\n")

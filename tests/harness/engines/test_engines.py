@@ -14,16 +14,16 @@ from deltamark.datagen.tpch import RELATIONS
 from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.benchmark import benchmark
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.check.verify import digest_of
 from deltamark.harness.engines.base import AnswerEngine, StreamEngine
 from deltamark.harness.engines.embedded import EmbeddedEngine
 from deltamark.harness.engines.plans import columns_read
 from deltamark.harness.engines.registry import BUILT_IN, engine_class, known_engine, open_engine
-from deltamark.harness.measure import resources
-from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.runs import CellJob, answers_of, measured, timed_run
 from deltamark.harness.measure.windows import spans
 from deltamark.harness.results.record import Record
+from deltamark.harness.system import resources
 
 
 def answers(dataset, cell, sample=0):

@@ -7,8 +7,8 @@ from random import Random
 import pytest
 from support.harness.programs import EXAMPLE, EXAMPLE_FILE, STREAM_FILE, faulty
 
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.cli.main import main
-from deltamark.harness.measure.cell import Cell
 from deltamark.harness.suites import coverage
 from deltamark.harness.suites.coverage import graded
 

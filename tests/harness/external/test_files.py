@@ -13,7 +13,7 @@ import pytest
 
 from deltamark.dataflow.types import LARGEST, TEXT, Field, Schema, code_type, integer
 from deltamark.harness.engines.external.columns import answer_in, changes_in, stored_in
-from deltamark.harness.engines.external.directory import FileDirectory
+from deltamark.harness.engines.external.program import FileDirectory
 
 ROWS = pa.table({"n": [1, 2]})
 

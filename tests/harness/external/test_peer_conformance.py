@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deltamark.harness.cli.main import main
-from deltamark.harness.peers.manifest import PEERS, peer
+from deltamark.harness.engines.peers import PEERS, peer
 
 
 @pytest.mark.parametrize("name", PEERS)

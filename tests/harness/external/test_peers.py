@@ -11,10 +11,9 @@ from support.harness.programs import EXAMPLE_FILE
 
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.main import main
+from deltamark.harness.engines import peers as manifest
 from deltamark.harness.engines.external import named
-from deltamark.harness.peers import manifest
-from deltamark.harness.peers.manifest import PEERS, SHARED, peer
-from deltamark.harness.peers.setup import set_up
+from deltamark.harness.engines.peers import PEERS, SHARED, peer, set_up
 
 MANIFEST = """
 name = "DuckDB 1"

@@ -21,14 +21,14 @@ from support.harness.programs import EXAMPLE, EXAMPLE_FILE, STREAM_FILE, example
 from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.benchmark import benchmark
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.check.run_check import open_check
 from deltamark.harness.cli.main import main
 from deltamark.harness.engines.external import engine as external
 from deltamark.harness.engines.external import named, program
+from deltamark.harness.engines.external.lines import plain
 from deltamark.harness.engines.external.messages import HelloReply
-from deltamark.harness.engines.external.texts import plain
 from deltamark.harness.engines.registry import capabilities, known_engine, open_engine, open_stream
-from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.runs import CellJob, answers_of, measured, timed_run
 from deltamark.harness.results.record import Record
 

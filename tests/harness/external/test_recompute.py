@@ -10,7 +10,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from deltamark.harness.peers.manifest import SHARED
+from deltamark.harness.engines.peers import SHARED
 
 COLUMNS = [["a", "int64"], ["s", "string"]]
 INTEGERS, TEXTS = (0, 1, None), ("", "x", None)

@@ -15,13 +15,13 @@ from support.paths import ROOT
 
 from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.cli.main import main
 from deltamark.harness.engines.registry import external_info, open_engine
-from deltamark.harness.measure.cell import Cell
 from deltamark.harness.measure.runs import CellJob, measured
-from deltamark.harness.measure.timing import CpuUse
 from deltamark.harness.results.plausibility import doubt_of
 from deltamark.harness.results.record import Origin, blank_query_record
+from deltamark.harness.system.clock import CpuUse
 
 BUSY = ROOT / "tests" / "support" / "engines" / "busy_program.py"
 

@@ -15,11 +15,12 @@ from support.harness.near_server import Near
 from support.harness.programs import EXAMPLE, example_in_thread
 
 from deltamark.harness.cli.main import main
-from deltamark.harness.console.reporter import session_header
-from deltamark.harness.results import machine, store
+from deltamark.harness.results import store
 from deltamark.harness.results.commits import repository_name
 from deltamark.harness.suites.registry import SUITES
+from deltamark.harness.suites.reporter import session_header
 from deltamark.harness.suites.tpch import suite
+from deltamark.harness.system import machine
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 

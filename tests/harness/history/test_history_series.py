@@ -17,8 +17,7 @@ from support.harness.history_records import (
 from support.harness.records import changed
 
 from deltamark.errors import DeltamarkError
-from deltamark.harness.history.series import UNKNOWN_MACHINE, commit_history, read
-from deltamark.harness.history.sources import in_branch, in_directory
+from deltamark.harness.history.series import UNKNOWN_MACHINE, commit_history, in_branch, in_directory, read
 from deltamark.harness.results.commits import KnownCommit, known_commits
 
 STEP = noisy_step(2, 24, 14, 1.2)

@@ -21,15 +21,15 @@ from support.paths import ROOT
 from support.patience import patient
 
 from deltamark.harness.benchmarks.benchmark import benchmark
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.cli.main import main
-from deltamark.harness.console.reporter import Reporter
-from deltamark.harness.measure import resources
-from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.messages import CellReply, CellRequest
+from deltamark.harness.measure.client import CellReply, CellRequest
 from deltamark.harness.measure.server import QueryServer
-from deltamark.harness.results import machine, store
+from deltamark.harness.results import store
 from deltamark.harness.results.record import latest
+from deltamark.harness.suites.reporter import Reporter
 from deltamark.harness.suites.tpch import suite
+from deltamark.harness.system import machine, resources
 
 pytestmark = [
     pytest.mark.waits(3),

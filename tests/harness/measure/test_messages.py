@@ -7,8 +7,8 @@ import re
 import msgspec
 import pytest
 
-from deltamark.harness.measure.cell import Cell, MotifCell
-from deltamark.harness.measure.messages import (
+from deltamark.harness.benchmarks.cell import Cell, MotifCell
+from deltamark.harness.measure.client import (
     CellReply,
     CellRequest,
     OracleReply,

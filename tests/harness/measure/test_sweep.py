@@ -12,12 +12,12 @@ from support.harness.temporary_query import temporary_query
 
 from deltamark.datagen.feed import TIMES_PER_ROUND, last_time
 from deltamark.errors import DeltamarkError
-from deltamark.harness.console.reporter import plan_line
-from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.messages import CellReply, OracleReply
+from deltamark.harness.benchmarks.cell import Cell
+from deltamark.harness.measure.client import CellReply, OracleReply
 from deltamark.harness.results import store
 from deltamark.harness.results.record import SPREAD, Origin
 from deltamark.harness.suites.plan import Effort, Plan, Runner
+from deltamark.harness.suites.reporter import plan_line
 from deltamark.harness.suites.tpch.grid import GridSettings, SampledCell, grid_cells
 from deltamark.harness.suites.tpch.suite import CheckedMeasurer, TpchSuite
 

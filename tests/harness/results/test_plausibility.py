@@ -8,12 +8,12 @@ import pytest
 from support.harness.records import changed
 from support.harness.table_records import record
 
-from deltamark.harness.console.reporter import Reporter, outcome_line
 from deltamark.harness.console.table import FORMATS
 from deltamark.harness.report.page import ReportData, page
 from deltamark.harness.results.plausibility import REQUEST_CPU_S, REQUEST_WAIT_S, Account, doubt, doubt_of
 from deltamark.harness.results.record import EngineInfo
 from deltamark.harness.suites.plan import Estimate
+from deltamark.harness.suites.reporter import Reporter, outcome_line
 from deltamark.harness.tables.tpch import summary, tables
 
 RIGHT = Account(

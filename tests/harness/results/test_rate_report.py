@@ -7,7 +7,7 @@ import re
 import pytest
 from support.harness.suite_records import rates, suite_tables, texts
 
-from deltamark.harness.report.section import render
+from deltamark.harness.report.document import render
 from deltamark.harness.report.sections import rates as section
 
 CELLS = [

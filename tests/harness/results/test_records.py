@@ -12,8 +12,8 @@ from support.harness.temporary_query import temporary_query
 from support.paths import ROOT
 
 from deltamark.errors import DeltamarkError
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.cli.main import main
-from deltamark.harness.measure.cell import Cell
 from deltamark.harness.results import store
 from deltamark.harness.results.record import SPREAD, TPCH, EngineInfo, Origin, blank_query_record, of_queries, upgraded
 from deltamark.harness.suites.plan import Effort, Plan

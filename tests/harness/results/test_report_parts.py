@@ -10,10 +10,8 @@ from support.harness.report_records import HOSTILE, record
 
 from deltamark.harness.cli.commands import load
 from deltamark.harness.cli.parser import Parser
-from deltamark.harness.report.charts.markup import Markup, joined, tag
-from deltamark.harness.report.charts.panel import CHARACTER, Axes
-from deltamark.harness.report.charts.scale import Linear, Log, short, tick
-from deltamark.harness.report.charts.verticals import Vertical, verticals
+from deltamark.harness.report.charts.marks import Linear, Log, Markup, joined, short, tag, tick
+from deltamark.harness.report.charts.panel import CHARACTER, Axes, Vertical, verticals
 from deltamark.harness.report.tooltip import Tooltip, command, compare_command, tooltip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from deltamark.errors import DeltamarkError
-from deltamark.harness.measure.cell import Cell
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.measure.windows import rounds_of
 from deltamark.harness.suites.tpch.grid import GridSettings, grid_cells
 

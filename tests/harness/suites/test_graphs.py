@@ -12,10 +12,10 @@ from deltamark.datagen.graphs.generator import KINDS, graph
 from deltamark.datagen.graphs.make import directory_of
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.main import main
-from deltamark.harness.console.reporter import MAX_BAD_LINES
 from deltamark.harness.suites.graphs.counting import LOOPS, by_hand, oracle
 from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, oriented, stored
 from deltamark.harness.suites.graphs.virtual_shards import copies, edge_cover
+from deltamark.harness.suites.reporter import MAX_BAD_LINES
 from deltamark.queries.graph.motifs import MOTIFS, motif
 from deltamark.queries.graph.pattern import read
 
@@ -220,7 +220,7 @@ def test_the_command_lists_prefixes_and_their_possible_extensions(tmp_path, caps
 
 def test_the_command_finds_a_wrong_answer(tmp_path, capsys, monkeypatch):
     (tmp_path / "x.txt").write_text("1 2\n2 3\n1 3\n")
-    monkeypatch.setattr("deltamark.harness.cli.queries.motif_modes.request.oracle", lambda *_: 5)
+    monkeypatch.setattr("deltamark.harness.cli.queries.motif.oracle", lambda *_: 5)
     assert main(["motif", "triangle", "--graph", str(tmp_path / "x.txt"), "--check", "1"]) == 2
     assert "WRONG" in capsys.readouterr().err
 

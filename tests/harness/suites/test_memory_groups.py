@@ -15,7 +15,7 @@ from support.harness.processes import all_end
 from support.paths import ROOT
 
 from deltamark.errors import DeltamarkError
-from deltamark.harness.measure.cell import Cell
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.measure.runs import CellJob
 from deltamark.harness.suites.memory.groups import GroupPlace, candidates, find_place
 from deltamark.harness.suites.memory.trial import Trials

@@ -9,11 +9,11 @@ import pytest
 from support.harness.suite_records import record, suite_tables, texts
 
 from deltamark.errors import DeltamarkError
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.cli.main import main
-from deltamark.harness.measure.cell import Cell
-from deltamark.harness.measure.messages import CellReply
+from deltamark.harness.measure.client import CellReply
 from deltamark.harness.suites import registry
-from deltamark.harness.suites.memory import measuring
+from deltamark.harness.suites.memory import trial
 from deltamark.harness.suites.memory.groups import GroupPlace
 from deltamark.harness.suites.memory.trial import Outcome, Trials
 from deltamark.harness.suites.table_cell import WrongAnswerError
@@ -30,7 +30,7 @@ PASSED = CellReply(digest="1 aa", figures=FIGURES)
 def trials(monkeypatch):
     """Return a function that sets the replies of trials: without a limit, and under one with enough memory."""
     place = GroupPlace(Path("/nowhere"), 1)
-    for module in (registry, measuring):
+    for module in (registry, trial):
         monkeypatch.setattr(module, "find_place", lambda: place)
 
     def set_replies(*, free=PASSED, limited=PASSED):
@@ -50,7 +50,7 @@ def trials(monkeypatch):
 @pytest.fixture
 def measure_q06(chunked):
     sampled = SampledCell(Cell("q06", "0.001"), 0)
-    return lambda: [*measuring.measure(sampled, "q06", chunked.directory, 60.0)]
+    return lambda: [*trial.measure(sampled, "q06", chunked.directory, 60.0)]
 
 
 @pytest.mark.usefixtures("trials")

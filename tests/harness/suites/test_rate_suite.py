@@ -12,9 +12,9 @@ from support.harness.command_line import error_line
 from support.harness.suite_records import record, suite_tables, texts
 
 from deltamark.datagen.workloads.registry import workload
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.cli.main import main
 from deltamark.harness.engines.base import RefusedError
-from deltamark.harness.measure.cell import Cell
 from deltamark.harness.suites import rate
 from deltamark.harness.suites.rate import OpenRun, RateCell, Trials, problem_of
 from deltamark.harness.suites.table_cell import WrongAnswerError

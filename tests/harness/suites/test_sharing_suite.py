@@ -6,8 +6,8 @@ import re
 
 import pytest
 
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.cli.main import main
-from deltamark.harness.measure.cell import Cell
 from deltamark.harness.suites import sharing
 from deltamark.harness.suites.sharing import SharedQueries, arrangements, check, loads
 from deltamark.harness.suites.table_cell import WrongAnswerError

@@ -22,9 +22,10 @@ from support.harness.suite_records import (
 from deltamark.harness.cli.main import main
 from deltamark.harness.cli.results import readme
 from deltamark.harness.cli.results.readme import section
-from deltamark.harness.results import machine, store
+from deltamark.harness.results import store
 from deltamark.harness.suites.registry import SUITES, GraphSuite
 from deltamark.harness.suites.table_cell import WrongAnswerError, forking
+from deltamark.harness.system import machine
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 

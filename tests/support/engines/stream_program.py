@@ -22,11 +22,11 @@ from deltamark.dataflow.sql.tables import sql_tables
 from deltamark.dataflow.types import Type
 from deltamark.datagen.tpch import RELATIONS, TPCH
 from deltamark.harness.benchmarks.benchmark import benchmark
-from deltamark.harness.conformance.rows import declared
+from deltamark.harness.benchmarks.cell import Cell
+from deltamark.harness.conformance.cases import declared
 from deltamark.harness.engines.external.messages import RelationColumns
 from deltamark.harness.engines.inputs import specified_source
 from deltamark.harness.engines.plans import specified_plan
-from deltamark.harness.measure.cell import Cell
 
 TEXT_KINDS = ("short", "text")
 

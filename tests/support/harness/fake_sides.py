@@ -10,7 +10,7 @@ import numpy as np
 from deltamark.harness.benchmarks.benchmark import benchmark
 from deltamark.harness.compare.cells import PHYSICAL, QUERIES, SF, WORKLOADS, cells
 from deltamark.harness.compare.gate import Gate
-from deltamark.harness.compare.side import SideError
+from deltamark.harness.compare.sides import SideError
 
 CELLS = cells(benchmark(), SF, QUERIES, WORKLOADS, [(1, size) for size in PHYSICAL])
 SAMPLE = {"time": 0.1, "state": 20e6, "peak": 40e6, "rows": 100_000}

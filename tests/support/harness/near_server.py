@@ -6,7 +6,7 @@ import msgspec
 from msgspec import structs
 
 from deltamark.datagen.dataset import Dataset
-from deltamark.harness.measure.messages import CellReply, OracleReply, OracleRequest
+from deltamark.harness.measure.client import CellReply, OracleReply, OracleRequest
 from deltamark.harness.measure.server import QueryServer
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from support.harness.records import changed
 from support.harness.suite_records import record as row_record
 
-from deltamark.harness.measure.cell import Cell
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.report.page import ReportData
 from deltamark.harness.results.record import Origin, blank_query_record
 

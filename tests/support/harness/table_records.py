@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from support.harness.records import changed
 
-from deltamark.harness.measure.cell import Cell
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.results.record import Origin, blank_query_record
 
 ORIGIN = Origin("code", "versions")

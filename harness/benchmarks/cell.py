@@ -1,6 +1,8 @@
 """Cells: a query or motif with its stream, batching and engine, the unit of every measurement and check.
 
 A cell can name the command that repeats it.
+
+The batchings, L x P, that the benchmark measures and that tables have columns for.
 """
 
 from __future__ import annotations
@@ -9,8 +11,33 @@ import shlex
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
+from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.benchmark import DEFAULT, Benchmark, benchmark
 from deltamark.queries.query import Parameters, Query
+
+Batching = tuple[int, int]
+"""L rounds per logical batch, and P logical batches per physical batch."""
+
+
+def product_batchings(product: int) -> tuple[Batching, ...]:
+    """Return all L x P with a product, in powers of ten, as in the post's table."""
+    powers = [10**power for power in range(len(str(product)))]
+    if any(product % power for power in powers):
+        raise DeltamarkError("not a power of ten", product, "write PRODUCT=100000")
+    return tuple((power, product // power) for power in powers)
+
+
+PHYSICAL: tuple[Batching, ...] = ((1, 1000), (1, 10_000), (1, 100_000), (1, 1_000_000))
+PRODUCT = product_batchings(100_000)
+FINE, COARSE = PRODUCT[0], PRODUCT[-1]
+SMALL: tuple[Batching, ...] = ((1, 1), (1, 10), (1, 100))
+CROSSOVER: tuple[Batching, ...] = ((1000, 1), (100_000, 1), (1_000_000, 1))
+"""The batchings that compare maintaining with recomputing: one answer per batch."""
+ON_SPARK: tuple[Batching, ...] = ((100_000, 1), (1_000_000, 1))
+"""The batchings that compare Spark with one worker, and with recomputing on Spark, which needs about a second for
+any batch.
+"""
+
 
 DEFAULT_ENGINE = "embedded"
 """The engine of a cell that names none."""

@@ -1,14 +1,76 @@
-"""Snapshots: the sum of all changes up to a time, as a table of stored rows and their weights."""
+"""Snapshots: the sum of all changes up to a time, as a table of stored rows and their weights.
+
+Comparison of two answers row by row.
+"""
 
 from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime, time
+from decimal import Decimal
+from math import isnan
 
 import numpy as np
 import pyarrow as pa
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.types import Schema
-from deltamark.harness.check.decode import decoded, in_order
-from deltamark.harness.engines.base import Row
+from deltamark.harness.engines.answers import decoded, in_order
+from deltamark.harness.engines.base import TOLERANCE, Row, Value
+
+
+def difference(mine: Sequence[Row], theirs: Sequence[Row], tolerance: float = TOLERANCE) -> str:
+    """Describe the first row that differs from the oracle's; return nothing if the answers are equal.
+
+    tolerance: the relative error allowed between doubles.
+    """
+    for at in range(max(len(mine), len(theirs))):
+        one, other = (rows[at] if at < len(rows) else None for rows in (mine, theirs))
+        if one is None or other is None or not _equal_rows(one, other, tolerance):
+            return f"  row {at + 1}\n  ours    {row_text(one)}\n  DuckDB  {row_text(other)}"
+    return ""
+
+
+def unordered_difference(mine: Sequence[Row], theirs: Sequence[Row], tolerance: float) -> str:
+    """Describe the first difference between two answers whose rows are in any order.
+
+    Decimals are compared as doubles in the columns in which the oracle has doubles. Rows are sorted by these columns
+    last, since their last digits may differ. Equal answers are only counted: sorting them takes many times as long.
+    """
+    if Counter(mine) == Counter(theirs):
+        return ""
+    doubles = {at for row in (*mine, *theirs) for at, value in enumerate(row) if isinstance(value, float)}
+
+    def key(row: Row) -> list[tuple[bool, Value]]:
+        order = sorted(range(len(row)), key=lambda at: at in doubles)
+        return [(row[at] is None, 0 if row[at] is None else row[at]) for at in order]
+
+    converted = (
+        tuple(float(value) if at in doubles and isinstance(value, Decimal) else value for at, value in enumerate(row))
+        for row in mine
+    )
+    return difference(sorted(converted, key=key), sorted(theirs, key=key), tolerance)
+
+
+def row_text(row: Row | None) -> str:
+    return "has no such row" if row is None else ", ".join("NULL" if value is None else str(value) for value in row)
+
+
+def _equal_rows(mine: Row, theirs: Row, tolerance: float) -> bool:
+    return len(mine) == len(theirs) and all(_equal(*pair, tolerance) for pair in zip(mine, theirs, strict=True))
+
+
+def dated(value: Value) -> Value:
+    """Return the date of a timestamp at midnight, which is a date in our answers, and any other value as it is."""
+    return value.date() if isinstance(value, datetime) and value.time() == time() else value
+
+
+def _equal(mine: Value, theirs: Value, tolerance: float) -> bool:
+    if isinstance(mine, float) and isinstance(theirs, float):
+        return mine == theirs or abs(mine - theirs) <= tolerance * abs(mine) or (isnan(mine) and isnan(theirs))
+    return dated(mine) == dated(theirs)
+
 
 WEIGHT = "weight of the row"
 """The name of a column that no schema has."""

@@ -10,6 +10,9 @@ from pathlib import Path
 import numpy as np
 import psutil
 
+ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
+"""The environment in which libraries start no thread pools, since the server forks."""
+
 KIB = 1024
 
 

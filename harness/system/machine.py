@@ -14,15 +14,22 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import NotRequired, TypedDict
+from typing import Annotated, NotRequired, TypedDict
+
+from msgspec import Meta
 
 from deltamark import __version__
 from deltamark.datagen.manifest import FILE as MANIFEST
 from deltamark.datagen.scratch import scratch
 from deltamark.datagen.spark.java import java_home
 from deltamark.errors import DeltamarkError
-from deltamark.harness.results.record import Amount, Count
 from deltamark.sources import digest
+
+MAX_NUMBER = (1 << 63) - 1
+
+Count = Annotated[int, Meta(ge=0, le=MAX_NUMBER)]
+Amount = Annotated[float, Meta(ge=0, le=MAX_NUMBER)]
+"""Seconds, or another number from 0 up. The limits are checked when a record is read."""
 
 
 class Facts(TypedDict):
@@ -57,7 +64,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PACKAGES = ("duckdb", "llvmlite", "numba", "numpy", "pyarrow", "pyspark", "tpchgen-cli")
 MEASURED = (
     "deltamark.dataflow", "deltamark.datagen", "deltamark.queries", "deltamark.harness.engines",
-    "deltamark.harness.measure", "deltamark.harness.check",
+    "deltamark.harness.measure", "deltamark.harness.check", "deltamark.harness.benchmarks", "deltamark.harness.system",
 )  # fmt: skip
 """Packages whose code takes part in every number."""
 

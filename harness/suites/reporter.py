@@ -14,10 +14,10 @@ from rich.text import Text
 from deltamark.harness.console.console import ERR, fold_parts, say, terminal_width
 from deltamark.harness.console.formatting import brief, counted, rate, span
 from deltamark.harness.measure.stats import percentile
-from deltamark.harness.results.machine import Facts, Header
 from deltamark.harness.results.plausibility import doubt_of
 from deltamark.harness.results.record import TPCH, Record
 from deltamark.harness.suites.plan import BenchmarkCell, Estimate, Plan
+from deltamark.harness.system.machine import Facts, Header
 from deltamark.harness.tables.relation import why
 
 MAX_BAD_LINES = 5

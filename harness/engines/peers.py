@@ -1,4 +1,6 @@
-"""Peers: engines of others, each with a folder in peers/ that has its manifest, its adapter and its set-up.
+"""The set-up of a peer: a copy of its folder in .peers/NAME, in which the commands of its manifest run.
+
+Peers: engines of others, each with a folder in peers/ that has its manifest, its adapter and its set-up.
 
 The manifest `peers/NAME/peer.toml` states what the engine is, what it needs, how it is set up and started, and what it
 supports. A peer is set up in `.peers/NAME`, never in the environment of this project.
@@ -8,7 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+import shlex
 import shutil
+import subprocess
 import sys
 from dataclasses import dataclass
 from functools import cache
@@ -18,11 +22,12 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct, field
 
-from deltamark.errors import DeltamarkError
+from deltamark.errors import DeltamarkError, unknown
+from deltamark.harness.console.console import say
 from deltamark.harness.engines.base import Output
+from deltamark.harness.engines.external.lines import plain
 from deltamark.harness.engines.external.messages import PROTOCOL, HelloReply
-from deltamark.harness.engines.external.texts import plain
-from deltamark.harness.results.machine import ROOT
+from deltamark.harness.system.machine import ROOT
 
 FOLDER = ROOT / "peers"
 INSTALLED = ROOT / ".peers"
@@ -175,3 +180,36 @@ def peer(name: str) -> Peer:
         return Peer(name, msgspec.toml.decode(path.read_bytes(), type=Manifest))
     except msgspec.DecodeError as error:
         raise DeltamarkError("a wrong manifest", f"{path}: {error}", "correct it") from error
+
+
+def known_peer(name: str) -> str:
+    """Return the name of a peer, or raise a DeltamarkError."""
+    if name not in PEERS:
+        raise unknown("peer", name, PEERS)
+    return name
+
+
+def set_up(peer: Peer) -> None:
+    """Set a peer up. What earlier set-ups have fetched and built is used again."""
+    if peer.missing:
+        tool = peer.missing[0]
+        raise DeltamarkError(f"{peer.name} needs a program", tool.program, tool.hint)
+    (peer.installed / READY).unlink(missing_ok=True)
+    digest = peer.digest
+    shutil.rmtree(peer.source, ignore_errors=True)
+    for name, path in peer.files.items():
+        target = peer.source / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, target)
+        shutil.copymode(path, target)
+    for command in peer.manifest.setup:
+        words = peer.filled(command)
+        say(f"{peer.name}: {shlex.join(words)}")
+        try:
+            ended = subprocess.run(words, cwd=peer.source, check=False).returncode
+        except OSError as error:
+            raise DeltamarkError("the set-up did not start", f"{words[0]}: {error.strerror}", "install it") from error
+        if ended != 0:
+            remedy = "read the messages above, then run make peer again"
+            raise DeltamarkError(f"the set-up of {peer.name} stopped", f"{words[0]} ended with {ended}", remedy)
+    (peer.installed / READY).write_text(digest, encoding="ascii")

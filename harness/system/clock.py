@@ -17,7 +17,7 @@ from typing import Self, TypeVar
 import numpy as np
 import psutil
 
-from deltamark.harness.measure.resources import descendants
+from deltamark.harness.system.resources import descendants
 
 Result = TypeVar("Result")
 

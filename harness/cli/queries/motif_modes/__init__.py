@@ -1,1 +1,0 @@
-"""The modes of the command `motif`: while edges change, in a static graph, on virtual shards, on Spark."""

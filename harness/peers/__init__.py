@@ -1,1 +1,0 @@
-"""Engines of others: their manifests, and their set-up."""

@@ -65,7 +65,7 @@ def test_the_help_has_the_defaults():
     [
         (["dta"], "error: unknown command: dta; did you mean data"),
         (["data", "SF=tiny"], "error: not a scale factor: 'tiny'; give a number from 0.001 to 100000 with at most 6"),
-        (["data", "--frob"], "error: unknown setting: frob; there are arrives, benchmark, data, debug, help, keys, master"),
+        (["data", "--frob"], "error: unknown setting: frob; there are arrives, benchmark, data, debug, help, keys"),
         (["bench", "--suiet", "tpch"], "error: unknown setting: suiet; did you mean suite, queries, results\n"),
         (["bench", "--suiet=tpch"], "error: unknown setting: suiet; did you mean suite, queries, results\n"),
         (["bench", "suite=tpch"], "error: unknown setting: suite; did you mean SUITE"),

@@ -16,7 +16,7 @@ from deltamark.dataflow.kernels.groups import grouped_rows
 from deltamark.dataflow.kernels.groups.grouped_rows import GroupedRowsBlock
 from deltamark.dataflow.kernels.hashing import hash_map, interner
 from deltamark.dataflow.kernels.hashing.hash_map import id_limit
-from deltamark.dataflow.kernels.motifs.index_settle import SettleIndexBlock
+from deltamark.dataflow.kernels.motifs.index import SettleIndexBlock
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.ordered import sorted_lists
 from deltamark.dataflow.kernels.program import RoomBlock

@@ -1,19 +1,102 @@
-"""Keys: the key columns of a row as one number, and the columns of such a number."""
+"""Keys: the key columns of a row as one number, and the columns of such a number.
+
+Interners: number the rows of keys that do not pack into 62 bits; see kernels.hashing.interner.
+
+Key ids: the small dense numbers of keys, by which the state of keyed operators is indexed.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, NamedTuple
 
-from deltamark.dataflow.builder.interner import Interner
+from deltamark.dataflow.builder.program import Program, ProgramPart
 from deltamark.dataflow.builder.stream import KeyPartition, Stream
+from deltamark.dataflow.builder.sweeps import TextStore
 from deltamark.dataflow.kernels import expressions
-from deltamark.dataflow.kernels.core.blocks import vector_at
+from deltamark.dataflow.kernels.core.blocks import Array, vector_at
+from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
+from deltamark.dataflow.kernels.groups import garbage
+from deltamark.dataflow.kernels.hashing.hash_map import RUN_KEYS, KeyMap
+from deltamark.dataflow.kernels.hashing.interner import InternBlock, InternerBlock
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.parallel.key_partition import CompactBlock, ExpandBlock, reciprocal
+from deltamark.dataflow.kernels.program import RoomBlock
+from deltamark.dataflow.kernels.text.pool import TextPool
+from deltamark.dataflow.plan.direct_keys import is_direct, is_paged
 from deltamark.dataflow.types import NULL, Type, key_count, key_range
+from deltamark.errors import DeltamarkError
+
+TABLE_ENTRIES = 1024
+"""Entries of a new table of ids. Not measured."""
+
+
+@dataclass(frozen=True)
+class Interner:
+    """The block of an interner, the cells of its stored columns, and the part of the program that it belongs to."""
+
+    block: int
+    stored: tuple[int, ...]
+    part: ProgramPart
+
+    @classmethod
+    def of(cls, program: Program, types: Sequence[Type]) -> Interner:
+        """Make the interner of keys of some types."""
+        with program.building(ProgramPart()):
+            reserve = program.memory.reserve
+            stored = tuple(program.cell(reserve(UNBOUNDED_WORDS)) for _ in types)
+            block = program.block(
+                InternerBlock, columns=len(types), table=reserve(TABLE_ENTRIES), mask=TABLE_ENTRIES - 1,
+                free=reserve(UNBOUNDED_WORDS), stored=program.table(list(map(program.address, stored))),
+                count=reserve(UNBOUNDED_WORDS), empty_since=reserve(UNBOUNDED_WORDS),
+                waiting=reserve(UNBOUNDED_WORDS), frontier=program.frontier,
+            )  # fmt: skip
+            for column, type_ in enumerate(types):
+                if type_.kind == "text":
+                    program.sweeper.add_marker(program.part, partial(_mark_interned, block, column))
+            return cls(block, stored, program.part)
+
+    @property
+    def next_id_address(self) -> int:
+        """The address of the first id that was never given."""
+        return self.block + InternerBlock.fields["next_id"].offset
+
+    def ids(self, stream: Stream, names: Sequence[str]) -> int:
+        """Append the numbering of a stream's rows by some columns; return the cell of the ids."""
+        program, result = stream.program, stream.program.vector()
+        program.part.uses.add(self.part)
+        program.add(
+            Opcode.INTERN, InternBlock, interner=self.block, size=stream.size, time=stream.time, diff=stream.diff,
+            inputs=program.table([stream.column(name) for name in names]), result=result,
+            leads=self not in program.states.values(),
+        )  # fmt: skip
+        program.add_state(self)
+        return result
+
+    def free_in_sweeps(self, program: Program, state: int, words: int) -> None:
+        """Free ids in sweeps alone, once the records of an aggregate are zero: its sums may outlive its rows."""
+        InternerBlock(self.block).keeps_ids = 1
+        free = partial(garbage.free_ids, InternerBlock(self.block), Array(state), words)
+        program.sweeper.add_owner(program.part, self, free)
+
+    def used(self) -> int:
+        """Count the ids in use."""
+        return InternerBlock(self.block).used
+
+    def rows(self) -> int:
+        """Count the ids that have live rows."""
+        return InternerBlock(self.block).live
+
+    def problem(self) -> DeltamarkError:
+        raise AssertionError("an interner does not fail")
+
+
+def _mark_interned(block: int, column: int, texts: TextStore) -> None:
+    garbage.mark_interned(TextPool(texts.block), InternerBlock(block), column)
+
 
 MAX_PACKED_KEYS = 1 << 62
 """The largest number of keys whose columns are packed into one number; more are interned."""
@@ -176,3 +259,58 @@ def key_values(key: Key, number: int, names: Sequence[str], types: Sequence[Type
     else:
         values = [digit.of(number) for digit in _digits(types)]
     return list(map(NamedValue, names, types, values))
+
+
+HASHED_ENTRIES = 1024
+"""Entries of a new hashed map. Not measured."""
+
+
+@dataclass(frozen=True)
+class RowCount:
+    """The live rows of a node: a bound, by which memory is sized, and their expected number, if it is known."""
+
+    bound: int
+    expected: float = math.inf
+
+
+@dataclass(frozen=True)
+class KeyIds:
+    """The ids of the keys of an operator: the block of their map, and a bound on the number of ids."""
+
+    block: int
+    capacity: int
+
+    @property
+    def are_hashed(self) -> bool:
+        return bool(KeyMap(self.block).as_words.table)
+
+
+def key_ids(program: Program, key: Key, rows: RowCount, incoming: int, *, state_words: int = 1) -> KeyIds:
+    """Make the map of keys to ids. rows: the live rows; incoming: the cell of the rows that a slice adds.
+
+    state_words: the size of the state of a key.
+    """
+    direct = is_direct(key.high - key.low, rows.bound, state_words, rows.expected)
+    if key.form == "interned" or (direct and not key.text_digits):
+        block = program.block(KeyMap, hashed=0, low=key.low, high=key.high, interned=key.next_id_address)
+        return KeyIds(block, key.high - key.low + 1)
+    reserve = program.memory.reserve
+    keys = key.high - key.low + 1
+    if is_paged(keys - 1, rows.bound) and not key.text_digits:
+        block = program.block(
+            KeyMap, hashed=1, low=key.low, high=key.high,
+            **{each: reserve(keys) for each in ("free", "pages", "runs", "members")},
+        )  # fmt: skip
+        return KeyIds(block, keys + RUN_KEYS)
+    block = program.block(
+        KeyMap, hashed=1, low=key.low, high=key.high, mask=HASHED_ENTRIES - 1, table=reserve(2 * HASHED_ENTRIES),
+        free=reserve(UNBOUNDED_WORDS), keys=reserve(UNBOUNDED_WORDS),
+    )  # fmt: skip
+    program.add(Opcode.NEEDS_REHASH, RoomBlock, keys=block, coming=incoming)
+    for digit in key.text_digits:
+        program.sweeper.add_marker(program.part, partial(_mark, block, digit))
+    return KeyIds(block, UNBOUNDED_WORDS)
+
+
+def _mark(block: int, digit: Digit, texts: TextStore) -> None:
+    garbage.mark_keys(TextPool(texts.block), KeyMap(block), digit.divisor, digit.radix, digit.low)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from deltamark.dataflow.builder.idle import idle_table
-from deltamark.dataflow.builder.interner import Interner
+from deltamark.dataflow.builder.keys import Interner
 from deltamark.dataflow.builder.program import Op, OperatorState, Program, ProgramPart, Schedule
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.hashing.interner import InternBlock

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from deltamark.dataflow.builder.key_ids import key_ids
-from deltamark.dataflow.builder.keys import key_of
+from deltamark.dataflow.builder.keys import key_ids, key_of
 from deltamark.dataflow.builder.program import Program
 from deltamark.dataflow.builder.stream import KeyPartition, Stream
 from deltamark.dataflow.codegen.compiled import Answer, Compiled, NodePart, NodeParts, SharedArrangement

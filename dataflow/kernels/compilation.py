@@ -24,8 +24,7 @@ from typing import Any, get_type_hints
 from numba import types
 
 import deltamark.dataflow.kernels as package
-from deltamark.dataflow.kernels.core.block_types import kernel_type
-from deltamark.dataflow.kernels.core.blocks import Operator
+from deltamark.dataflow.kernels.core.blocks import Operator, kernel_type
 from deltamark.dataflow.kernels.core.dispatcher import KernelDispatcher
 
 ROOT = Path(package.__file__).parents[3]

@@ -43,10 +43,8 @@ from deltamark.dataflow.kernels.loops.join import LoopJoinBlock, loop_join
 from deltamark.dataflow.kernels.loops.reduce import buffer_updates
 from deltamark.dataflow.kernels.loops.reduce_state import ReduceInputBlock
 from deltamark.dataflow.kernels.motifs import index as index_kernel
-from deltamark.dataflow.kernels.motifs import index_settle
-from deltamark.dataflow.kernels.motifs.extend import extend
-from deltamark.dataflow.kernels.motifs.extension import ExtendBlock
-from deltamark.dataflow.kernels.motifs.index import IndexBlock
+from deltamark.dataflow.kernels.motifs.extend import ExtendBlock, extend
+from deltamark.dataflow.kernels.motifs.index import IndexBlock, SettleIndexBlock
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.parallel.deal import DealBlock, deal
 from deltamark.dataflow.kernels.parallel.exchange import ExchangeBlock, receive, send
@@ -235,7 +233,7 @@ def _step(op: int) -> int:
     elif code == Opcode.INSERT_INDEX:
         index_kernel.insert(IndexBlock(op))
     elif code == Opcode.SETTLE_INDEX:
-        return index_settle.settle(index_settle.SettleIndexBlock(op).index)
+        return index_kernel.settle(SettleIndexBlock(op).index)
     elif code == Opcode.EXTEND:
         return extend(ExtendBlock(op))
     return DONE

@@ -10,7 +10,7 @@ from deltamark.dataflow.kernels.batches import first_after
 from deltamark.dataflow.kernels.core.blocks import Array, Array8, Array32
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.program import InputBlock, ProgramBlock
-from deltamark.dataflow.kernels.text.bytes import equal_bytes
+from deltamark.dataflow.kernels.text.functions import equal_bytes
 
 
 @kernel

@@ -3,34 +3,103 @@
 Nothing is computed here. Each method checks its arguments against the schema and returns a collection over a plan node.
 Weights are signed: where, select, join, concat and negate are linear in them. The operators that depend on states
 (thresholds, groups, extremes, top) see them at the end of each logical time.
+
+Rules about schemas that the methods of collections share: equal types, unique keys, bounds on groups.
+
+Aggregates of groups: the columns in which sums, counts and ratios are kept, with the bounds of their values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from numbers import Integral
 from typing import TYPE_CHECKING, Literal, NoReturn
 
-from deltamark.dataflow.language import schemas
-from deltamark.dataflow.language.aggregates import sums_of
-from deltamark.dataflow.language.binder import bind_value, column_value, condition, ratio_columns
-from deltamark.dataflow.language.expr import Expr, Operand, RatioExpr, SumExpr, count
+from deltamark.dataflow.language.binder import bind, bind_value, column_value, condition, ratio_columns
+from deltamark.dataflow.language.expr import COLLECTION, Expr, Operand, RatioExpr, SumExpr, count
 from deltamark.dataflow.language.iteration import looped
-from deltamark.dataflow.language.synonyms import COLLECTION
-from deltamark.dataflow.operators.aggregate import Aggregate
+from deltamark.dataflow.operators.aggregate import Aggregate, Sum
 from deltamark.dataflow.operators.consolidate import Consolidate
 from deltamark.dataflow.operators.extreme import Extreme
 from deltamark.dataflow.operators.input import Input
 from deltamark.dataflow.operators.join import Join
-from deltamark.dataflow.operators.linear import Concat, Filter, Negate, Project
+from deltamark.dataflow.operators.linear import Concat, Filter, Negate, Project, subtracts
 from deltamark.dataflow.operators.node import Node, is_unique, walk
 from deltamark.dataflow.operators.null_row import NullRow
 from deltamark.dataflow.operators.threshold import Threshold
 from deltamark.dataflow.operators.top import Direction, TopK
 from deltamark.dataflow.plan.terms import Ratio, Term, column, null
-from deltamark.dataflow.types import Field, Schema, Type
+from deltamark.dataflow.types import LARGEST, Field, Schema, Type, spanning
 from deltamark.errors import DeltamarkError, unknown_attribute
+
+
+def refuse_repeated(names: Sequence[str]) -> None:
+    """Raise an error for a column name that occurs twice."""
+    for name in names:
+        if names.count(name) > 1:
+            raise DeltamarkError("a column given twice", name, "give each a name of its own")
+
+
+def refuse_other_type(what: str, name: str, left: Type, right: Type) -> None:
+    """Raise an error for values that cannot be compared."""
+    if left.comparable != right.comparable or left.scale != right.scale:
+        raise DeltamarkError(
+            f"{what} of different types", f"{name}: {left} and {right}", "declare both with the same type"
+        )
+
+
+def common_fields(left: Schema, right: Schema) -> tuple[Field, ...]:
+    """Return the columns of a concatenation: both sides have the same names, and the bounds span those of both."""
+    if left.names != right.names:
+        raise DeltamarkError("different columns", f"{left.names} and {right.names}", "select the same ones first")
+    fields = []
+    for field in left.fields:
+        other = right.field(field.name)
+        refuse_other_type("columns", field.name, field.type, other.type)
+        sql = field.sql if field.sql == other.sql else ""
+        fields.append(Field(field.name, spanning(field.type, other.type), sql))
+    return tuple(fields)
+
+
+def groups_of(keys: Iterable[Field]) -> int:
+    """Return the number of different values that key columns can have."""
+    return prod(each.type.high - each.type.low + 1 + each.type.nullable for each in keys)
+
+
+def sums_of(aggregates: Mapping[str, SumExpr | RatioExpr], rows: Node) -> Iterator[tuple[Sum, Type]]:
+    """Yield the columns of aggregates with their types; a ratio has two."""
+    for name, aggregate in aggregates.items():
+        match aggregate:
+            case SumExpr():
+                yield _sum(name, aggregate, rows)
+            case RatioExpr():
+                numerator, denominator = ratio_columns(name)
+                yield _sum(numerator, aggregate.numerator, rows)
+                yield _sum(denominator, aggregate.denominator, rows)
+            case _:
+                remedy = "write col.x.sum(), col.x.mean() or count()"
+                raise DeltamarkError("not an aggregate", f"{name} = {aggregate!r}", remedy)
+
+
+def _sum(name: str, aggregate: SumExpr, rows: Node) -> tuple[Sum, Type]:
+    if aggregate.expr is None:  # a group without rows does not exist
+        return Sum(name, "count"), Type("int", 0, min(1, rows.schema.rows), rows.schema.rows)
+    term = bind(aggregate.expr, rows.schema)
+    if term.type.kind != "int" or term.type.nullable:
+        raise DeltamarkError("cannot be summed", f"{name} = {term} ({term.type})", "sum numbers, none missing")
+    return Sum(name, "sum", term), _sum_type(term, rows)
+
+
+def _sum_type(term: Term, rows: Node) -> Type:
+    """Bound a sum by the bounds of its term and the number of rows, any of which a plan may subtract."""
+    low, high = min(term.type.low, 0), max(term.type.high, 0)
+    if subtracts(rows):
+        low, high = min(low, -high), max(high, -low)
+    low, high = low * rows.schema.rows, high * rows.schema.rows
+    return Type("int", term.type.scale, max(low, -LARGEST), min(high, LARGEST))
+
 
 ROWS = 10**8
 """The largest number of live rows of an input for which none is given. Not tuned: state grows with actual rows, and
@@ -80,7 +149,7 @@ class Collection:
 
     def select(self, *names: str, **exprs: Operand) -> Collection:
         """Keep some columns and add computed ones: `sales.select("shop", twice=2 * col.price)`."""
-        schemas.refuse_repeated([*names, *exprs])
+        refuse_repeated([*names, *exprs])
         copied = {name: column_value(name, self.schema) for name in names}
         return self._project({**copied, **{name: bind_value(expr, self.schema) for name, expr in exprs.items()}})
 
@@ -90,15 +159,15 @@ class Collection:
         for new, old in names.items():
             is_ratio = isinstance(column_value(old, self.schema), Ratio)  # an unknown column is an error
             new_of |= zip(ratio_columns(old), ratio_columns(new), strict=True) if is_ratio else {old: new}
-        schemas.refuse_repeated(list(names.values()))
-        schemas.refuse_repeated([new_of.get(name, name) for name in self.schema.names])
+        refuse_repeated(list(names.values()))
+        refuse_repeated([new_of.get(name, name) for name in self.schema.names])
         return self._project({new_of.get(name, name): column(name, self.schema[name]) for name in self.schema.names})
 
     def concat(self, *others: Collection) -> Collection:
         """Add up collections with the same columns, keeping duplicates (UNION ALL)."""
         schema = self.schema
         for other in others:
-            schema = Schema(schemas.common_fields(schema, other.schema), schema.rows + other.schema.rows)
+            schema = Schema(common_fields(schema, other.schema), schema.rows + other.schema.rows)
         return Collection(Concat((self.node, *(other.node for other in others)), schema=schema))
 
     def negate(self) -> Collection:
@@ -114,8 +183,8 @@ class Collection:
         keys = _names(by)
         columns = list(sums_of(aggregates, self.node))
         fields = [*map(self.schema.field, keys), *(Field(each.name, type_) for each, type_ in columns)]
-        schemas.refuse_repeated([field.name for field in fields])
-        schema = Schema(tuple(fields), min(self.schema.rows, schemas.groups_of(fields[: len(keys)])))
+        refuse_repeated([field.name for field in fields])
+        schema = Schema(tuple(fields), min(self.schema.rows, groups_of(fields[: len(keys)])))
         return Collection(Aggregate(self.node, keys, tuple(each for each, _ in columns), schema=schema))
 
     def count(self, by: Names = ()) -> Collection:
@@ -271,7 +340,7 @@ class Collection:
             for name, type_ in ((mine, self.schema[mine]), (theirs, other.schema[theirs])):
                 if type_.nullable and not null_keys:
                     raise DeltamarkError("a key that may be missing", name, "give it a value by .coalesce(...)")
-            schemas.refuse_other_type("keys", mine, self.schema[mine], other.schema[theirs])
+            refuse_other_type("keys", mine, self.schema[mine], other.schema[theirs])
         return tuple(pairs), tuple(pairs.values())
 
     def _extreme(self, of: str, by: Names, which: Literal["largest", "smallest"], levels: Sequence[int]) -> Collection:

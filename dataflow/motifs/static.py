@@ -1,8 +1,12 @@
-"""Static motifs: find all matches of a motif in relations that do not change, by BiGJoin."""
+"""Static motifs: find all matches of a motif in relations that do not change, by BiGJoin.
+
+Statistics of maintained motifs: see dataflow.language.motif.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -12,7 +16,36 @@ from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.motif import Atom, check_types, extended, ordered, steps, with_projections
 from deltamark.dataflow.motifs.bigjoin_run import RunStatistics
 from deltamark.dataflow.motifs.motif_indexes import FactorizedRows, MotifIndexes
+from deltamark.dataflow.operators.extend import ExtendCounts
 from deltamark.dataflow.runtime.exclusive import Exclusive
+
+StateT = TypeVar("StateT")
+ReadT = TypeVar("ReadT")
+
+
+class HasStates(Protocol):
+    """A dataflow, or a worker of one."""
+
+    def states(self, kind: type[StateT], read: Callable[[StateT], ReadT], /) -> list[ReadT]: ...
+
+
+def proposals(dataflow: HasStates) -> int:
+    """Count the values that were proposed as extensions of rows.
+
+    >>> triangle = [Atom(edges, ("a", "b")), Atom(edges, ("b", "c")), Atom(edges, ("c", "a"))]
+    >>> with Dataflow(delta_query(triangle).count()) as dataflow:
+    ...     dataflow.push({"edges": Batch([0] * 3, [1] * 3, {"src": [1, 2, 3], "dst": [2, 3, 1]})})
+    ...     proposals(dataflow)
+    1
+    3
+    """
+    return sum(dataflow.states(ExtendCounts, ExtendCounts.proposals))
+
+
+def extended_rows(dataflow: HasStates) -> int:
+    """Count the rows that were made by extending others."""
+    return sum(dataflow.states(ExtendCounts, ExtendCounts.extended))
+
 
 BATCH_PROPOSALS = 100_000
 """Default number of proposals of a round. Not measured."""

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal, Protocol
 
-from deltamark.dataflow.builder.key_ids import key_ids
-from deltamark.dataflow.builder.keys import Key, key_columns, key_of, key_values
+from deltamark.dataflow.builder.keys import Key, key_columns, key_ids, key_of, key_values
 from deltamark.dataflow.builder.program import Program
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.builder.terms import evaluate

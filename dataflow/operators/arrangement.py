@@ -11,8 +11,7 @@ from functools import partial
 
 import numpy as np
 
-from deltamark.dataflow.builder.key_ids import KeyIds
-from deltamark.dataflow.builder.keys import Key, NamedValue, key_values
+from deltamark.dataflow.builder.keys import Key, KeyIds, NamedValue, key_values
 from deltamark.dataflow.builder.program import Program
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.builder.sweeps import TextStore

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal
 
 from deltamark.dataflow.builder.stream import Stream
-from deltamark.dataflow.kernels.motifs import extension as kernel
-from deltamark.dataflow.kernels.motifs.extender import DeltaExtender
+from deltamark.dataflow.kernels.motifs import extend as kernel
+from deltamark.dataflow.kernels.motifs.extend import DeltaExtender
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.operators.distribution import (
     WHOLE,

@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from deltamark.dataflow.builder.key_ids import key_ids
-from deltamark.dataflow.builder.keys import MAX_PACKED_KEYS, key_of
+from deltamark.dataflow.builder.keys import MAX_PACKED_KEYS, key_ids, key_of
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.kernels.groups.bucket import BucketBlock
 from deltamark.dataflow.kernels.groups.group_changes import EXTREME

@@ -6,8 +6,7 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from deltamark.dataflow.builder.key_ids import KeyIds
-from deltamark.dataflow.builder.keys import NamedValue
+from deltamark.dataflow.builder.keys import KeyIds, NamedValue
 from deltamark.dataflow.builder.program import Program
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.builder.sweeps import TextStore

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from deltamark.dataflow.builder.key_ids import RowCount, key_ids
-from deltamark.dataflow.builder.keys import MAX_PACKED_KEYS, Key, NamedValue, key_of, key_values
+from deltamark.dataflow.builder.keys import MAX_PACKED_KEYS, Key, NamedValue, RowCount, key_ids, key_of, key_values
 from deltamark.dataflow.builder.program import Program
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
 from deltamark.dataflow.kernels.hashing.hash_map import key_of as key_of_id
 from deltamark.dataflow.kernels.motifs import index as kernel
-from deltamark.dataflow.kernels.motifs.index_settle import OVERFLOW, SettleIndexBlock
+from deltamark.dataflow.kernels.motifs.index import OVERFLOW, SettleIndexBlock
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.ordered.sorted_lists import SIZE_CLASSES
 from deltamark.dataflow.operators.errors import negative_multiplicity, wide_weight

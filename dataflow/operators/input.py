@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from deltamark.dataflow.batch import BYTES, MISSING
-from deltamark.dataflow.builder.key_ids import RowCount
+from deltamark.dataflow.builder.keys import RowCount
 from deltamark.dataflow.builder.program import Program
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.builder.texts import InputText, numbers_of

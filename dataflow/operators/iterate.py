@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from deltamark.dataflow.builder.key_ids import RowCount, key_ids
+from deltamark.dataflow.builder.keys import RowCount, key_ids
 from deltamark.dataflow.builder.program import Program, ProgramPart
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.operators.arrangement import Arrangement

@@ -24,8 +24,7 @@ from deltamark.dataflow.operators.distribution import (
     to_owner,
 )
 from deltamark.dataflow.operators.node import Emission, JoinReads, Keys, Node, Placing, Requirement, is_unique, walk
-from deltamark.dataflow.plan.ranges import column_ranges, other_conditions
-from deltamark.dataflow.plan.selectivity import DEFAULT_SELECTIVITY, selectivity
+from deltamark.dataflow.plan.selectivity import DEFAULT_SELECTIVITY, column_ranges, other_conditions, selectivity
 from deltamark.dataflow.plan.term_sql import identifier, sql
 from deltamark.dataflow.plan.terms import Term, all_of, conjuncts
 

@@ -6,8 +6,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from deltamark.dataflow.builder.key_ids import KeyIds, RowCount, key_ids
-from deltamark.dataflow.builder.keys import MAX_PACKED_KEYS, Key, NamedValue, key_columns, key_of, key_values
+from deltamark.dataflow.builder.keys import (
+    MAX_PACKED_KEYS,
+    Key,
+    KeyIds,
+    NamedValue,
+    RowCount,
+    key_columns,
+    key_ids,
+    key_of,
+    key_values,
+)
 from deltamark.dataflow.builder.program import Program
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, view

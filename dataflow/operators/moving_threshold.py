@@ -7,8 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Literal
 
-from deltamark.dataflow.builder.key_ids import key_ids
-from deltamark.dataflow.builder.keys import key_of
+from deltamark.dataflow.builder.keys import key_ids, key_of
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.builder.terms import evaluate
 from deltamark.dataflow.kernels.expressions import BinaryBlock

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from deltamark.dataflow.builder.key_ids import RowCount, key_ids
-from deltamark.dataflow.builder.keys import key_of
+from deltamark.dataflow.builder.keys import RowCount, key_ids, key_of
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.kernels.groups.group_changes import NULL_ROW
 from deltamark.dataflow.kernels.groups.grouped_rows import RowGroup, RowRecord

@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from deltamark.dataflow.builder.key_ids import key_ids
-from deltamark.dataflow.builder.keys import Key, key_of, key_values
+from deltamark.dataflow.builder.keys import Key, key_ids, key_of, key_values
 from deltamark.dataflow.builder.program import Program
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS

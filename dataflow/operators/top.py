@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from deltamark.dataflow.builder.key_ids import RowCount, key_ids
-from deltamark.dataflow.builder.keys import key_of
+from deltamark.dataflow.builder.keys import RowCount, key_ids, key_of
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.builder.texts import prefix
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS

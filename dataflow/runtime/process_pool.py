@@ -11,10 +11,13 @@ So each worker has run the steps before the first failure, with all rows, and th
 that comes from no operator, which is a fault, precedes those of operators.
 
 Forking is safe although other threads may run: a child runs nothing but the commands, in one thread.
+
+The ends of child processes: a child ends with its parent, and its own end is described in words.
 """
 
 from __future__ import annotations
 
+import ctypes
 import os
 import pickle
 import select
@@ -29,9 +32,46 @@ from typing import Generic, NoReturn, TypeVar
 from deltamark.dataflow.builder.program import Program
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.parallel.exchange import LINE, awaited, publish
-from deltamark.dataflow.runtime.process_ends import described_end, end_with
 from deltamark.dataflow.types import FOREVER
 from deltamark.errors import DeltamarkError
+
+DEATH_SIGNAL = 1
+"""The option of `prctl` by which a process gets a signal when its parent ends."""
+
+SUBREAPER = 36
+"""The option of `prctl` by which a process becomes the parent of the orphans among its descendants."""
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def end_with(parent: int) -> None:
+    """Let the system kill this process, which `parent` has just forked, when `parent` ends."""
+    _libc.prctl(DEATH_SIGNAL, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def adopt_orphans() -> None:
+    """Let the system make this process, also after an `exec`, the parent of its descendants whose parents end."""
+    _libc.prctl(SUBREAPER, 1)
+
+
+def described_end(pid: int) -> str:
+    """Wait for the end of a child process, and describe it by a signal or an exit code. The child is not reaped."""
+    ended = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    assert ended
+    if ended.si_code == os.CLD_EXITED:
+        return f"ended with exit code {ended.si_status}"
+    return f"ended by {signal_name(ended.si_status)}"
+
+
+def signal_name(number: int) -> str:
+    """Return the name of a signal. Most of the real-time signals have none."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
 
 FINISHED, RESULT, ENDED, STEP, TIME = range(5)
 """Words of a worker's line on the board: the number of commands it has run, the result of the last one, whether it has

@@ -16,7 +16,7 @@ from contextlib import closing, suppress
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Generic, NoReturn, TypeVar
 
-from deltamark.dataflow.runtime.process_ends import described_end, end_with
+from deltamark.dataflow.runtime.process_pool import described_end, end_with
 from deltamark.datagen import scratch
 
 PHASE, RESULT, ERROR, WAITING = range(4)

@@ -21,7 +21,7 @@ from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import prefetch, wraps
 from deltamark.dataflow.kernels.hashing.hash_map import id_limit, id_of, key_of, remove
-from deltamark.dataflow.kernels.ordered.shell_sort import sort_records
+from deltamark.dataflow.kernels.ordered.sorting import sort_records
 
 MIN_DEBTS = 8
 """The least number of debts for which a list is consolidated. Not measured."""

@@ -16,7 +16,7 @@ from deltamark.dataflow.kernels.hashing import interner as interner_kernel
 from deltamark.dataflow.kernels.hashing.hash_map import KeyMap
 from deltamark.dataflow.kernels.hashing.hash_set import remove
 from deltamark.dataflow.kernels.hashing.interner import InternerBlock
-from deltamark.dataflow.kernels.text.bytes import hash_bytes
+from deltamark.dataflow.kernels.text.functions import hash_bytes
 from deltamark.dataflow.kernels.text.pool import FREE_NUMBER, TextPool, size_of
 
 

@@ -20,7 +20,7 @@ from deltamark.dataflow.kernels.loops.reduce_state import (
     sorted_row,
 )
 from deltamark.dataflow.kernels.loops.running_sums import NEW, OLD
-from deltamark.dataflow.kernels.ordered.shell_sort import sort_records
+from deltamark.dataflow.kernels.ordered.sorting import sort_records
 
 
 @inline

@@ -20,7 +20,7 @@ from deltamark.dataflow.kernels.loops.reduce_state import (
     reduce_row,
     sorted_row,
 )
-from deltamark.dataflow.kernels.ordered.shell_sort import sort_records
+from deltamark.dataflow.kernels.ordered.sorting import sort_records
 
 NEW, OLD = range(2)
 """The positions of the two weights of a value: in this epoch, and before it."""

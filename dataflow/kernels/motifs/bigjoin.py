@@ -15,7 +15,7 @@ from __future__ import annotations
 from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.hashing.hash_map import key_of
-from deltamark.dataflow.kernels.motifs.extender import settled_weight
+from deltamark.dataflow.kernels.motifs.extend import settled_weight
 from deltamark.dataflow.kernels.motifs.factorized import count_tail, list_tail
 from deltamark.dataflow.kernels.motifs.layout import (
     PREFIX_WORDS,

@@ -2,38 +2,288 @@
 
 The index with the fewest values proposes, and the others validate; so the work follows the smallest set of values,
 however large the others are. Plain lists are intersected instead, a whole list at a time.
+
+Extenders: indexes that propose and validate the values by which rows are extended.
+
+For the current row an extender holds the list of values that its index has under the row's key. Searches in the list go
+on from the end of the last search, because values come in order.
+
+A delta extender also sees updates of the current slice: those of times up to the row's own, or of earlier times only.
+
+Extension of rows by a column: by each value that all of several indexes have under the row's key.
+
+One index proposes values, and the others validate each of them: proposals are not stored. The multiplicity of an output
+row is the product of that of the row and of those that the indexes have.
 """
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.blocks import Array, Array32
+from deltamark.dataflow.kernels.core.blocks import NONE, Array, Array32, Block, Cell, Operator, Vector
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
-from deltamark.dataflow.kernels.core.intrinsics import prefetch, wraps
-from deltamark.dataflow.kernels.motifs.extender import (
-    DeltaExtender,
-    close_list,
-    id_in,
-    is_plain,
-    open_list,
-    size_of,
-    update_count,
+from deltamark.dataflow.kernels.core.intrinsics import prefetch, too_wide, wraps
+from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, find
+from deltamark.dataflow.kernels.motifs.index import IndexBlock, update_at
+from deltamark.dataflow.kernels.ordered.sorted_lists import (
+    UNIT,
+    ListHead,
+    head_of,
+    intersect,
+    number_at,
+    seek,
+    weight_at,
 )
-from deltamark.dataflow.kernels.motifs.extension import (
-    FEWEST,
-    LISTED,
-    MEASURED,
-    ExtendBlock,
-    complete,
-    emit,
-    extender_at,
-    propose,
-    propose_updates,
-    validate,
-)
-from deltamark.dataflow.kernels.ordered.intersection import intersect
-from deltamark.dataflow.kernels.ordered.sorted_lists import UNIT, ListHead, head_of, number_at, seek
 from deltamark.dataflow.kernels.status import DONE, FAILED
 from deltamark.dataflow.types import FOREVER
+
+
+class Extender(Block):
+    """An index, and the rest of the list of the current row's key."""
+
+    index: IndexBlock
+    pool: Array = NONE
+    width: int = 0
+    """As in the index."""
+    at: int = 0
+    stop: int = 0
+
+
+class DeltaExtender(Extender):
+    """An extender of the rows of a slice, which sees updates of the slice."""
+
+    key: Vector
+    """The keys of the rows."""
+    sees_old: int
+    """Whether it sees only updates of earlier times than a row's."""
+    update_at: int = 0
+    update_stop: int = 0
+    """The rest of the updates of the current row's key."""
+    before: int = 0
+    """The time before which updates are seen."""
+
+
+@inline
+def id_in(keys: KeyMap, key: int) -> int:
+    """Return the id of a key, negative if a hashed map does not have it."""
+    return find(keys, key) if keys.hashed != 0 else key - keys.low
+
+
+@inline
+def is_plain(extender: Extender) -> bool:
+    """Return whether all settled rows have the multiplicity 1."""
+    return extender.index.weighted == 0
+
+
+@inline
+def size_of(extender: Extender) -> int:
+    """Return the size of the rest of the list."""
+    return extender.stop - extender.at
+
+
+@inline
+def settled_weight(extender: Extender, value: int) -> int:
+    """Return the multiplicity of a value in the list, and move on to its place."""
+    index, pool, width, stop = extender.index, extender.pool, extender.width, extender.stop
+    number = value - index.low
+    place = seek(pool, width, extender.at, stop, number)
+    extender.at = place
+    return weight_at(index, place) if place < stop and number_at(pool, width, place) == number else 0
+
+
+@inline
+def open_list(extender: DeltaExtender, index: IndexBlock, head: ListHead, before: int) -> int:
+    """Go to the rows of a key that are visible before a time; return an upper bound of their number."""
+    start, count, first = head.start * UNIT, head.count, head.first_update - 1
+    if first >= 0 and index.one_time != 0 and update_at(index.updates, first).time >= before:
+        first = -1
+    stop = update_at(index.updates, first).stop if first >= 0 else -1
+    extender.at = start
+    extender.stop = start + count
+    extender.update_at = first
+    extender.update_stop = stop
+    extender.before = before
+    return count + stop - first
+
+
+@inline
+def close_list(extender: DeltaExtender) -> None:
+    """Go to an empty list, without updates."""
+    extender.stop = extender.at
+    extender.update_at = -1
+    extender.update_stop = -1
+
+
+@inline
+def update_count(extender: DeltaExtender) -> int:
+    """Return the number of updates of the current row's key that are left."""
+    return extender.update_stop - extender.update_at
+
+
+@kernel
+def visible_weight(extender: DeltaExtender, value: int) -> int:
+    """Return the multiplicity of a value, settled and of visible updates, and move on to its place."""
+    weight = settled_weight(extender, value)
+    update, stop = extender.update_at, extender.update_stop
+    if update < stop:
+        index = extender.index
+        updates, number, before = index.updates, value - index.low, extender.before
+        update = _seek_update(updates, update, stop, number)
+        while update < stop and update_at(updates, update).number == number:
+            if update_at(updates, update).time < before:
+                weight += update_at(updates, update).diff
+            update += 1
+        extender.update_at = update
+    return weight
+
+
+@kernel
+def _seek_update(updates: Array, start: int, stop: int, number: int) -> int:
+    """Return the first update whose number is not less, by galloping and then binary search."""
+    if start >= stop or update_at(updates, start).number >= number:
+        return start
+    step, low = 1, start
+    while low + step < stop and update_at(updates, low + step).number < number:
+        low += step
+        step += step
+    high = min(low + step, stop)
+    while high - low > 1:
+        middle = (low + high) >> 1
+        if update_at(updates, middle).number < number:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+LISTED, SUMMED, MEASURED = range(3)
+"""Modes: an output row for each value of a row; one output row with the sum of their multiplicities, if the values are
+not read; or one output row with an upper bound of the number of values of the only index."""
+
+FEWEST = -1
+"""The proposer, if it is the index with the fewest values."""
+
+
+class ExtendBlock(Operator):
+    """The extension of the rows of a slice."""
+
+    size: Cell
+    time: Vector
+    diff: Vector
+    extender_count: int
+    extenders: Array
+    """A `DeltaExtender` for each index."""
+    is_bound: int
+    bound: Vector = NONE
+    """The values of the column, if it has values already."""
+    proposer: int
+    """The number of the extender that proposes, or FEWEST."""
+    mode: int
+    out_size: Cell
+    out_time: Vector
+    out_diff: Vector
+    out_row: Vector
+    """The rows that are extended."""
+    out_value: Vector
+    fan_out: Cell
+    """The most rows that such an operator has written in this slice; see `interpreter`."""
+    overflow: int = 0
+    """Set, and returned as the status, if a product or a sum of weights needs more than 64 bits."""
+    proposals: int = 0
+    extended: int = 0
+    """The total number of output rows."""
+
+
+EXTENDER_WORDS = DeltaExtender.size_in_words
+
+
+@inline
+def extender_at(extenders: Array, which: int) -> DeltaExtender:
+    """Return an extender by its number."""
+    return DeltaExtender(extenders[EXTENDER_WORDS * which :].address)
+
+
+@inline
+def product(op: ExtendBlock, a: int, b: int) -> int:
+    """Multiply weights."""
+    if too_wide(a, b) != 0:
+        op.overflow = 1
+    return a * b
+
+
+@inline
+def emit(op: ExtendBlock, row: int, value: int, weight: int, out: int) -> int:
+    """Write an output row; return the new size of the output."""
+    op.out_time[out] = op.time[row]
+    op.out_diff[out] = weight
+    op.out_row[out] = row
+    op.out_value[out] = value
+    return out + 1
+
+
+@kernel
+def complete(op: ExtendBlock, row: int, start: int, stop: int) -> int:
+    """Complete output rows whose values are written; return the new size of the output."""
+    time, diff = op.time[row], op.diff[row]
+    if op.mode != LISTED:
+        diff, stop = product(op, diff, stop - start), min(stop, start + 1)
+    times, diffs, rows = op.out_time, op.out_diff, op.out_row
+    for at in range(start, stop):
+        times[at] = time
+        diffs[at] = diff
+        rows[at] = row
+    return stop
+
+
+@kernel
+def propose_updates(op: ExtendBlock, row: int, mine: DeltaExtender, other: DeltaExtender, which: int, out: int) -> int:
+    """Extend a row by the visible updates of extender `which`, `mine`, whose values the other extender has."""
+    updates, low, before, others = mine.index.updates, mine.index.low, mine.before, other.update_at
+    for at in range(mine.update_at, mine.update_stop):
+        update = update_at(updates, at)
+        if update.time < before:
+            other.update_at = others  # the same value may come again
+            out = validate(op, row, update.number + low, update.diff, which, out)
+    other.update_at = others
+    return out
+
+
+@kernel
+def propose(op: ExtendBlock, row: int, which: int, out: int) -> int:
+    """Extend a row by the values that an extender proposes and all others have, whatever their weights and updates."""
+    extender = extender_at(op.extenders, which)
+    index, pool, width = extender.index, extender.pool, extender.width
+    at, stop, update, update_stop = extender.at, extender.stop, extender.update_at, extender.update_stop
+    low, updates, before, weights = index.low, index.updates, extender.before, index.weights
+    weighted, proposals = index.weighted != 0, 0
+    while at < stop or update < update_stop:
+        settled = number_at(pool, width, at) if at < stop else FOREVER
+        number = min(settled, update_at(updates, update).number) if update < update_stop else settled
+        weight = 0
+        if settled == number:
+            weight = weights[at] if weighted else 1
+            at += 1
+        while update < update_stop and update_at(updates, update).number == number:
+            if update_at(updates, update).time < before:
+                weight += update_at(updates, update).diff
+            update += 1
+        if weight != 0:
+            proposals += 1
+            out = validate(op, row, number + low, weight, which, out)
+    op.proposals += proposals
+    return out
+
+
+@kernel
+def validate(op: ExtendBlock, row: int, value: int, weight: int, proposer: int, out: int) -> int:
+    """Extend a row by a value if all extenders but the proposer have it; return the new size of the output."""
+    weight, extenders = product(op, weight, op.diff[row]), op.extenders
+    for which in range(op.extender_count):
+        if which != proposer:
+            multiplicity = visible_weight(extender_at(extenders, which), value)
+            if multiplicity == 0:
+                return out
+            weight = product(op, weight, multiplicity)
+    return emit(op, row, value, weight, out)
+
 
 AHEAD_ROWS = 8
 """The distance of prefetching, once from heads to lists and once from lists to rows. Not measured."""

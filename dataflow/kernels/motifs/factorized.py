@@ -12,7 +12,7 @@ from __future__ import annotations
 from deltamark.dataflow.kernels.core.blocks import Array, Array32
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import wraps
-from deltamark.dataflow.kernels.motifs.extender import is_plain, settled_weight, size_of
+from deltamark.dataflow.kernels.motifs.extend import is_plain, settled_weight, size_of
 from deltamark.dataflow.kernels.motifs.layout import (
     OVERFLOW,
     BigJoin,
@@ -23,8 +23,7 @@ from deltamark.dataflow.kernels.motifs.layout import (
     open_lists,
     product,
 )
-from deltamark.dataflow.kernels.ordered.intersection import intersect
-from deltamark.dataflow.kernels.ordered.sorted_lists import number_at, seek, weight_at
+from deltamark.dataflow.kernels.ordered.sorted_lists import intersect, number_at, seek, weight_at
 
 MAX_SCAN_RATIO = 8
 """A list that is more than MAX_SCAN_RATIO times longer than the stamped one is not scanned: the numbers of the stamped

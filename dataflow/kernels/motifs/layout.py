@@ -5,7 +5,7 @@ from __future__ import annotations
 from deltamark.dataflow.kernels.core.blocks import NONE, Array, Array32, Block, Inline
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import too_wide
-from deltamark.dataflow.kernels.motifs.extender import Extender, id_in
+from deltamark.dataflow.kernels.motifs.extend import Extender, id_in
 from deltamark.dataflow.kernels.ordered.sorted_lists import UNIT, head_of
 from deltamark.dataflow.types import FOREVER
 

@@ -11,8 +11,7 @@ from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import prefetch
 from deltamark.dataflow.kernels.hashing.hash_set import move_entries
 from deltamark.dataflow.kernels.status import NEEDS_ROOM
-from deltamark.dataflow.kernels.text.bytes import equal_bytes, first_bytes, hash_bytes
-from deltamark.dataflow.kernels.text.functions import TextFunctionBlock
+from deltamark.dataflow.kernels.text.functions import TextFunctionBlock, equal_bytes, first_bytes, hash_bytes
 from deltamark.dataflow.types import NULL
 
 FREE_NUMBER = -1

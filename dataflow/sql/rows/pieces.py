@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.language.schemas import groups_of
+from deltamark.dataflow.language.collection import Collection, groups_of
 from deltamark.dataflow.operators.aggregate import Aggregate, Sum
 from deltamark.dataflow.plan.terms import Term, column, null, number
 from deltamark.dataflow.sql.rows.rows import projected

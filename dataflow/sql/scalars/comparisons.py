@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Literal, cast
 
-from deltamark.dataflow.language import constants
+from deltamark.dataflow.language import binder
 from deltamark.dataflow.language.binder import bind_value
 from deltamark.dataflow.language.expr import Expr, ExprOp
 from deltamark.dataflow.plan.terms import Ratio, Term, balanced, number, product
@@ -71,8 +71,8 @@ def _texts_compared(op: Literal["equal", "less"], a: Term, b: Term) -> Term:
         return _short_before(a, b)
     if constant is not None and (op == "equal" or "code" in kinds):
         if constant is b:
-            return constants.word_comparison(op, a, b.value, lambda word, other: word < other)
-        return constants.word_comparison(op, b, a.value, lambda word, other: word > other)
+            return binder.word_comparison(op, a, b.value, lambda word, other: word < other)
+        return binder.word_comparison(op, b, a.value, lambda word, other: word > other)
     if kinds == {"short"} or (kinds == {"code"} and a.type.words == b.type.words):
         return Term.of(op, (a, b), BOOL)
     if "short" in kinds:
@@ -164,7 +164,7 @@ def one_of(value: Value, others: Sequence[Value]) -> Truth:
     if not is_constant or isinstance(value.term, Ratio) or value.term.op == "literal" or not _are_texts(known):
         found = members.found(value, others)
         return found or balanced([compared("=", value, each) for each in others], disjunction)
-    found = Truth.of(constants.one_of(value.term, known), value.null)
+    found = Truth.of(binder.one_of(value.term, known), value.null)
     return found if len(known) == len(others) else Truth(found.true, None, total=False)
 
 

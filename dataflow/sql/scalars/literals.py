@@ -6,7 +6,7 @@ import datetime as dt
 import math
 from decimal import Decimal
 
-from deltamark.dataflow.language import constants
+from deltamark.dataflow.language import binder
 from deltamark.dataflow.plan.terms import Term, number
 from deltamark.dataflow.sql.algebra.operations import SqlType
 from deltamark.dataflow.sql.problems import unsupported
@@ -50,7 +50,7 @@ def constant(type_: SqlType, value: object) -> Cell:
         case "TIMESTAMP", int() if value % MICROSECONDS_PER_DAY == 0:
             return constant(SqlType("DATE"), value // MICROSECONDS_PER_DAY)
         case "VARCHAR", str():
-            return Value(constants.literal(value))
+            return Value(binder.literal(value))
         case name, int() if name in INTEGERS:
             return Value(number(value))
         case "DOUBLE", int() | float() if math.isfinite(value):
@@ -58,7 +58,7 @@ def constant(type_: SqlType, value: object) -> Cell:
             if len(exact.as_tuple().digits) > EXACT_DIGITS or not -MAX_PLACES <= exact.adjusted() <= MAX_PLACES:
                 remedy = "write a decimal of fewer digits, or divide a column"
                 raise unsupported(f"a DOUBLE that is no short decimal, {value!r}", remedy=remedy)
-            return Value(constants.literal(int(exact) if exact == int(exact) else exact))
+            return Value(binder.literal(int(exact) if exact == int(exact) else exact))
     raise unsupported(f"a constant of type {type_.name}")
 
 
@@ -66,11 +66,11 @@ def constant_of_text(type_: SqlType, text: str) -> Cell:
     """Return the constant that a text stands for."""
     try:
         if type_.name in ("DATE", "TIMESTAMP"):
-            return Value(constants.literal(dt.date.fromisoformat(text.strip())))
+            return Value(binder.literal(dt.date.fromisoformat(text.strip())))
         if type_.name == "BOOLEAN":
             return Truth.of(TRUE if CONDITIONS[text.lower()] else None)
         if type_.name in NUMBERS:
-            return Value(rounded(constants.literal(Decimal(text.strip())), type_.scale))
+            return Value(rounded(binder.literal(Decimal(text.strip())), type_.scale))
     except (KeyError, ValueError, ArithmeticError):
         pass
     raise unsupported(f"a cast of the text {shortened(text)} to {type_.name}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from deltamark.dataflow.language import constants
+from deltamark.dataflow.language import binder
 from deltamark.dataflow.plan.terms import Term, number
 from deltamark.dataflow.sql.algebra.operations import Expression
 from deltamark.dataflow.sql.problems import unsupported
@@ -46,7 +46,7 @@ def _like(term: Term, pattern: str) -> Term:
         term = Term.of("literal", (), code_type((_word(term),)), 0)
     if term.type.kind == "short":
         raise unsupported("LIKE of a substring")
-    return constants.like(term, pattern)
+    return binder.like(term, pattern)
 
 
 LIKES = ("~~", "!~~")

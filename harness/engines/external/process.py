@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from deltamark.dataflow.runtime.process_ends import adopt_orphans, signal_name
+from deltamark.dataflow.runtime.process_pool import adopt_orphans, signal_name
 from deltamark.harness.engines.external import keeper
 
 KEEPER = Path(keeper.__file__)

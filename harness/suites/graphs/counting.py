@@ -20,8 +20,7 @@ from deltamark.dataflow import kernels  # sets the cache of compiled code
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.language.motif import Variant
-from deltamark.dataflow.motifs.static import StaticMotif
-from deltamark.dataflow.motifs.statistics import proposals
+from deltamark.dataflow.motifs.static import StaticMotif, proposals
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.errors import DeltamarkError, unknown
 from deltamark.harness.measure.stats import percentile

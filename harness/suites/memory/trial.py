@@ -19,7 +19,7 @@ from pathlib import Path
 
 import msgspec
 
-from deltamark.dataflow.runtime.process_ends import end_with
+from deltamark.dataflow.runtime.process_pool import end_with
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError

@@ -16,9 +16,10 @@ from deltamark.dataflow.kernels.core.guard import lent
 from deltamark.dataflow.kernels.core.memory import Memory, view
 from deltamark.dataflow.kernels.hashing.hash_map import KeyMap
 from deltamark.dataflow.kernels.motifs import extend as extend_kernel
-from deltamark.dataflow.kernels.motifs import extension, index, index_settle
-from deltamark.dataflow.kernels.motifs.extender import DeltaExtender
-from deltamark.dataflow.kernels.ordered import intersection, radix_sort, sorted_lists
+from deltamark.dataflow.kernels.motifs import index
+from deltamark.dataflow.kernels.motifs import index as index_kernel
+from deltamark.dataflow.kernels.motifs.extend import DeltaExtender
+from deltamark.dataflow.kernels.ordered import sorted_lists, sorting
 from deltamark.dataflow.kernels.status import FAILED
 
 few = settings(max_examples=25)
@@ -29,7 +30,7 @@ SKEWED = st.integers(0, 5000).flatmap(lambda size: st.just(list(range(0, 3 * siz
 
 @njit
 def sorted_rows(values, rows, spare, size, counts):
-    return radix_sort.sort_rows(values, rows, spare, size, counts).address
+    return sorting.sort_rows(values, rows, spare, size, counts).address
 
 
 def make(memory: Memory, words: list[int]) -> int:
@@ -50,7 +51,7 @@ def vector(memory: Memory, values: list[int]) -> int:
 @given(st.lists(st.integers(0, 9) | st.integers(0, 2**40), max_size=100))
 def test_rows_are_sorted_stably(values):
     memory, size = Memory(), len(values)
-    rows, spare, counts = (Array(memory.reserve(each)) for each in (size + 1, size + 1, radix_sort.DIGITS))
+    rows, spare, counts = (Array(memory.reserve(each)) for each in (size + 1, size + 1, sorting.DIGITS))
     view(rows.address, size)[:] = range(size)
     result = sorted_rows(Array(make(memory, values)), rows, spare, size, counts)
     assert view(result, size).tolist() == sorted(range(size), key=values.__getitem__)
@@ -64,7 +65,7 @@ def test_an_intersection_is_one_of_sets(a, b, low, narrow):
         for one, size, other, others in ((first, len(a), second, len(b)), (second, len(b), first, len(a))):
             address = memory.reserve(min(size, others) + 8)
             out = Array32(address) if narrow else Array(address)
-            count = intersection.intersect(one, size, other, others, low, out)
+            count = sorted_lists.intersect(one, size, other, others, low, out)
             assert [out[at] for at in range(count)] == [each + low for each in sorted(set(a) & set(b))]
 
 
@@ -125,7 +126,7 @@ class TestIndex:
 
     def settle(self, frontier: int) -> int:
         self.block.frontier = frontier
-        return index_settle.settle(self.block)
+        return index_kernel.settle(self.block)
 
     def pack(self) -> None:
         pool, weights = (Array(self.memory.reserve(ROOM)) for _ in range(2))
@@ -192,7 +193,7 @@ def test_a_row_may_be_negative_until_its_time_ends():
     assert tested.settle(6) == FAILED
     block = tested.block
     assert (block.error, block.error_key, block.error_number + VALUES[0], block.error_time) == (
-        index_settle.NEGATIVE, 1, 7, 5,
+        index_kernel.NEGATIVE, 1, 7, 5,
     )  # fmt: skip
 
 
@@ -200,7 +201,7 @@ def test_a_multiplicity_of_more_than_64_bits_is_an_error():
     tested = TestIndex(8)
     tested.insert([(0, 1, 7, 2**62), (1, 1, 7, 2**62)])
     assert tested.settle(2) == FAILED
-    assert tested.block.error == index_settle.OVERFLOW
+    assert tested.block.error == index_kernel.OVERFLOW
 
 
 def visible(tested: TestIndex, updates: list[tuple[int, int, int, int]], before: int) -> Counter[Row]:
@@ -209,22 +210,22 @@ def visible(tested: TestIndex, updates: list[tuple[int, int, int, int]], before:
 
 def operator_over(
     memory: Memory, tested: list[TestIndex], rows: list[tuple[int, ...]], sees_old: list[int], **fields: int
-) -> extension.ExtendBlock:
+) -> extend_kernel.ExtendBlock:
     """Return the block that extends rows (time, diff, bound value, a key for each index)."""
     columns = [vector(memory, [row[at] for row in rows]) for at in range(3 + len(tested))]
     extenders: list[int] = []
     for each, key, old in zip(tested, columns[3:], sees_old, strict=True):
         extenders += DeltaExtender.words(index=each.block.address, key=key, sees_old=old)
     outputs = {f"out_{name}": cell(memory, memory.reserve(1 << 16)) for name in ("time", "diff", "row", "value")}
-    words = extension.ExtendBlock.words(
+    words = extend_kernel.ExtendBlock.words(
         opcode=0, size=cell(memory, len(rows)), time=columns[0], diff=columns[1], bound=columns[2],
         extender_count=len(tested), extenders=make(memory, extenders), out_size=cell(memory), fan_out=cell(memory),
         **outputs, **fields,
     )  # fmt: skip
-    return extension.ExtendBlock(make(memory, words))
+    return extend_kernel.ExtendBlock(make(memory, words))
 
 
-def output_of(op: extension.ExtendBlock) -> Counter[tuple[int, ...]]:
+def output_of(op: extend_kernel.ExtendBlock) -> Counter[tuple[int, ...]]:
     found: Counter[tuple[int, ...]] = Counter()
     for at in range(op.out_size):
         found[op.out_row[at], op.out_time[at], op.out_value[at]] += op.out_diff[at]
@@ -271,14 +272,14 @@ def test_rows_are_extended_by_the_values_that_all_indexes_have(count, way, plain
     row = st.tuples(st.integers(10, 12), st.sampled_from([-2, 1, 3]), st.sampled_from(VALUES), keys)
     rows = [(*each[:3], *each[3]) for each in sorted(data.draw(st.lists(row, max_size=30)))]
     sees_old = data.draw(st.lists(st.integers(0, 1), min_size=count, max_size=count))
-    proposer = data.draw(st.integers(0, count - 1)) if way == "first" else extension.FEWEST
+    proposer = data.draw(st.integers(0, count - 1)) if way == "first" else extend_kernel.FEWEST
     expected = extended(rows, indexes, slices, sees_old, is_bound=way == "bound")
-    for mode in (extension.LISTED, extension.SUMMED):
+    for mode in (extend_kernel.LISTED, extend_kernel.SUMMED):
         memory = Memory()
         op = operator_over(memory, indexes, rows, sees_old, is_bound=way == "bound", proposer=proposer, mode=mode)
         assert extend_kernel.extend(op) == 0
         found = output_of(op)
-        if mode == extension.LISTED:
+        if mode == extend_kernel.LISTED:
             assert Counter({key: weight for key, weight in found.items() if weight}) == expected
             continue
         sums: Counter[tuple[int, ...]] = Counter()
@@ -294,5 +295,5 @@ def test_a_weight_of_more_than_64_bits_is_a_status():
     tested.insert([(0, 1, 7, 2**40)])
     tested.settle(1)
     memory = Memory()
-    op = operator_over(memory, [tested], [(2, 2**40, 0, 1)], [0], is_bound=0, proposer=extension.FEWEST, mode=0)
+    op = operator_over(memory, [tested], [(2, 2**40, 0, 1)], [0], is_bound=0, proposer=extend_kernel.FEWEST, mode=0)
     assert extend_kernel.extend(op) != 0

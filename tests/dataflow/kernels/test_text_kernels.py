@@ -15,8 +15,8 @@ from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.groups import garbage
 from deltamark.dataflow.kernels.status import FAILED, NEEDS_ROOM
-from deltamark.dataflow.kernels.text import bytes as byte_kernels
 from deltamark.dataflow.kernels.text import functions, pool
+from deltamark.dataflow.kernels.text import functions as byte_kernels
 from deltamark.dataflow.kernels.text.functions import (
     InputTextsBlock,
     MatchBlock,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.motifs.statistics import proposals
+from deltamark.dataflow.motifs.static import proposals
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.datagen.graphs.generator import graph
 from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, EdgeStream

@@ -15,7 +15,7 @@ from deltamark.dataflow.kernels.program import ProgramBlock
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col, count
 from deltamark.dataflow.language.motif import Atom, delta_query
-from deltamark.dataflow.motifs import statistics
+from deltamark.dataflow.motifs import static
 from deltamark.dataflow.operators.extend import Extend
 from deltamark.dataflow.operators.node import walk
 from deltamark.dataflow.runtime.dataflow import Dataflow
@@ -36,7 +36,7 @@ def test_a_hub_is_extended_by_the_few_values_of_others():
     for variant in ("least", "fixed"):
         with closing(Dataflow(delta_query(atoms, variant=variant).count())) as worker:
             worker.feed({"e": arrays(edges.schema, hubs)})
-            proposals[variant] = statistics.proposals(worker)
+            proposals[variant] = static.proposals(worker)
     assert proposals["least"] <= 2 * degree
     assert proposals["fixed"] >= degree * degree // 2  # half of them: later edges are not proposed yet
 
@@ -51,7 +51,7 @@ def test_shards_with_indexes_by_key_propose_few_values_and_store_each_edge_once(
         with closing(Chain(by_key(delta_query(atoms, variant=variant).count()), shards)) as chain:
             chain.feed({"e": arrays(edges.schema, hubs)})
             programs = [(stage, worker_of(each)) for (stage, _), each in chain.live.items()]
-            proposals[variant] = sum(statistics.proposals(program) for _, program in programs)
+            proposals[variant] = sum(static.proposals(program) for _, program in programs)
             first = [program.state_rows() for stage, program in programs if stage == 1]
             assert sum(first) <= 4 * degree
     assert proposals["least"] <= 2 * degree
@@ -107,7 +107,7 @@ def test_a_house_is_counted_by_its_triangles_and_two_lists():
     for by in ((), ("d", "e")):
         with closing(Dataflow(house.count(by))) as worker:
             out = worker.feed({"e": arrays(edges.schema, graph)})
-            rows[by], found[by] = statistics.extended_rows(worker), int((out.columns["count"] * out.diff).sum())
+            rows[by], found[by] = static.extended_rows(worker), int((out.columns["count"] * out.diff).sum())
     assert found[()] == found["d", "e"] == 30 * 60
     assert rows[()] < 30 * 60 < rows["d", "e"]
 

@@ -46,7 +46,7 @@ EXAMPLES = {
 }  # fmt: skip
 MODULES = (
     "deltamark", "deltamark.errors", "deltamark.dataflow.batch", "deltamark.dataflow.types",
-    "deltamark.dataflow.motifs.static", "deltamark.dataflow.motifs.statistics", "deltamark.dataflow.runtime.dataflow",
+    "deltamark.dataflow.motifs.static", "deltamark.dataflow.motifs.static", "deltamark.dataflow.runtime.dataflow",
     "deltamark.dataflow.runtime.hold", "deltamark.dataflow.runtime.worker",
 )  # fmt: skip
 

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import ClassVar, Generic, Literal, TypeVar
 
 import pyarrow as pa
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
@@ -75,6 +75,11 @@ class EngineInfo(Struct, frozen=True):
     output: Output
     maintains: bool = True
     session: bool = False
+
+    @property
+    def parameters(self) -> dict[str, bool | int | str]:
+        """The parameters of records that name the engine."""
+        return {f"engine_{name}": value for name, value in structs.asdict(self).items()}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -337,7 +337,7 @@ def blank_query_record(
     params: dict[str, Parameter] = {
         "query": cell.query, "sf": cell.sf, "variant": variant, "is_default": variant == of_cell.default,
         "workload": cell.workload, "engine": cell.engine, "logical": cell.logical, "physical": cell.physical,
-        "workers": cell.workers, "sample": sample, **(_of_engine(external) if external else {}),
+        "workers": cell.workers, "sample": sample, **(external.parameters if external else {}),
     }  # fmt: skip
     if cell.benchmark != DEFAULT:
         params["benchmark"] = cell.benchmark
@@ -410,8 +410,4 @@ def _from_version_1(old: dict[str, Any]) -> dict[str, Any]:
     trace = old.get("trace", [])
     figures |= {"trace_rows": [rows for rows, _ in trace], "trace_seconds": [seconds for _, seconds in trace]}
     known = {name: values for name, values in figures.items() if values != []}
-    return {**new, "params": {**params, **(_of_engine(external) if external else {})}, "figures": known}
-
-
-def _of_engine(info: EngineInfo) -> dict[str, Parameter]:
-    return {f"engine_{name}": value for name, value in structs.asdict(info).items()}
+    return {**new, "params": {**params, **(external.parameters if external else {})}, "figures": known}

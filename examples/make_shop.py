@@ -10,7 +10,7 @@ with weights of 1 and -1. Rows are made of remainders, so they are the same on e
 
 from __future__ import annotations
 
-import sys
+import argparse
 from pathlib import Path
 
 import duckdb
@@ -67,4 +67,6 @@ def make(folder: Path, orders: int = ORDERS) -> None:
 
 
 if __name__ == "__main__":
-    make(FOLDER, *map(int, sys.argv[1:]))
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("orders", type=int, nargs="?", default=ORDERS, help="number of orders (default: %(default)s)")
+    make(FOLDER, parser.parse_args().orders)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -58,9 +59,9 @@ class Extension(Node):
     column: str
 
     @property
+    @abstractmethod
     def reads(self) -> tuple[IndexRead, ...]:
         """The indexes."""
-        raise NotImplementedError
 
     def is_counted(self, names: Iterable[str]) -> bool:
         """Return whether only the number of values is required. names: the required columns."""

@@ -93,12 +93,14 @@ class Workload(ABC):
     def key(self, name: str) -> tuple[str, ...]:
         """Return the key of a relation, or nothing if two of its live rows may have equal values there.
 
-        Stored rows have different keys, and a new version of a row has the old key and arrives after the old version
-        has left. So no two live rows have equal keys after any change, in the order of the changes.
+        Rows without changes have different keys, and a new version of a row has the old key and arrives after the old
+        version has left. So no two live rows have equal keys after any change, in the order of the changes.
         """
         of = self.dataset.relations[name]
-        is_unique = of.key and not set(of.key) & set(of.changing) and self.dataset.is_unique(name, of.key)
-        return of.key if is_unique else ()
+        if not of.key or set(of.key) & set(of.changing):
+            return ()
+        has_versions = name in self.dataset.manifest.changes and not self.dataset.is_unique(name, of.key)
+        return () if has_versions else of.key
 
     def check_end(self, rounds: int, logical: int) -> int:
         """Return `rounds` if it is a boundary of logical batches, after which a stream has a state."""

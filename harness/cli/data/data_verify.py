@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.tpch import RELATIONS
+from deltamark.datagen.tpch import TPCH
 from deltamark.datagen.workloads.zipf import exponents, skewed_directory
 from deltamark.errors import DeltamarkError
 from deltamark.harness.check.stored_data import check_skewed, check_source
@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
     dataset = Dataset.open(request.directory)
     with ProgressLine() as progress:
         _verify(dataset, progress)
-        if args.source == "yes" and dataset.relations != RELATIONS:
+        if args.source == "yes" and request.source is not TPCH:
             raise DeltamarkError("rows that cannot be generated again", dataset.directory, "leave SOURCE out")
         if args.source == "yes":
             check_source(dataset, progress.report)

@@ -10,6 +10,7 @@ from decimal import Decimal
 import duckdb
 import pytest
 from support.harness.local_tasks import tasks_in_process
+from support.harness.programs import faulty
 from support.paths import ROOT
 
 from deltamark.datagen.tpch import RELATIONS
@@ -86,6 +87,22 @@ def test_engines_are_measured_and_compared_in_tables_of_their_own(run, tmp_path)
     code, said = run("export", "FORMAT=github-action-benchmark", "OUTPUT=-")
     assert code == 0
     assert len(json.loads(said.out)) > 0
+
+
+@pytest.mark.parametrize("nulls", [True, False])
+def test_only_programs_that_take_null_get_rows_with_null(run, tmp_path, nulls):
+    """Orders have NULL until they are shipped. The program refuses a query of which no column is said to have NULL."""
+    told = "any(each.get('nullable') for each in request['relations'].values())"
+    program = faulty(
+        tmp_path, hello=f"return {{**super().hello(request), 'nulls': {nulls}}}",
+        open=f"return super().open(request) if {told} else {{'refused': 'not told of NULL'}}",
+    )  # fmt: skip
+    code, said = run("bench", "QUERIES=waiting", f"ENGINES=mine={program}", "PHYSICAL=100", "RUNS=1", "SAMPLE=5")
+    assert code == 0, said.err
+    (machine,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    (record,) = store.read(machine).records
+    assert (record.status, record.verified) == (("ok", "oracle") if nulls else ("refused", ""))
+    assert nulls or "it takes no NULL in its inputs, which " in record.problem
 
 
 def test_an_edited_query_is_measured_again(run, tmp_path):

@@ -23,7 +23,7 @@ OWN_FILE = "golden.csv"
 HEADER = ["query", "workload", "logical", "updates", "digest"]
 WORKLOADS = {
     "insert": (1, 1000), "window:500": (1, 1000), "refresh:5": (1, 1000), "slide:20000": (1000,), "late:500": (1000,),
-    "update:5": (1,), "churn:5": (1, 1000), "hot:8": (1,), "zipf:1": (1000,), "changes": (1, 1000),
+    "expire:90": (1,), "update:5": (1,), "churn:5": (1, 1000), "hot:8": (1,), "zipf:1": (1000,), "changes": (1, 1000),
 }  # fmt: skip
 """The workloads with their sizes of logical batches. A benchmark has digests of those that apply to it."""
 

@@ -32,9 +32,10 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    machine, (sf, named) = directory(args), dataset_of(args)
+    machine = directory(args)
     stored = store.read(machine)
     warn_of_foreign(stored, machine)
+    sf, named = dataset_of(args, stored)
     queries = of_queries(stored.records, sf, args.benchmark)
     others = [record for record in stored.records if record.suite != TPCH] if not named else []
     if not (queries or others):

@@ -68,10 +68,19 @@ def _growth_table(args: argparse.Namespace) -> Table:
     return table
 
 
-def dataset_of(args: argparse.Namespace) -> tuple[str, str]:
-    """Return the scale factor, and the setting of the benchmark unless it is the default one."""
-    scale = benchmark(args.benchmark).source.scale(args.sf)
-    return str(scale), benchmark_setting(args.benchmark)
+def dataset_of(args: argparse.Namespace, stored: store.StoredRecords) -> tuple[str, str]:
+    """Return the scale factor, and the setting of the benchmark unless it is the default one.
+
+    The folder of a benchmark may be gone although it has records, which then have its only scale.
+    """
+    try:
+        scale = str(benchmark(args.benchmark).source.scale(args.sf))
+    except DeltamarkError:
+        scales = {record.sf for record in stored.records if record.benchmark == args.benchmark}
+        if len(scales) != 1:
+            raise
+        (scale,) = scales
+    return scale, benchmark_setting(args.benchmark)
 
 
 def benchmark_setting(name: str) -> str:
@@ -92,7 +101,7 @@ def records(args: argparse.Namespace) -> list[Record]:
     of_suite: list[Record] = [record for record in stored.records if record.suite == args.suite]
     dataset, setting = f"suite {args.suite}", f"SUITE={args.suite}"
     if args.suite == TPCH:
-        sf, named = dataset_of(args)
+        sf, named = dataset_of(args, stored)
         of_suite = [*of_queries(of_suite, sf, args.benchmark)]
         dataset, setting = f"{named}SF {sf}", f"{named}SF={sf}"
     if not of_suite:

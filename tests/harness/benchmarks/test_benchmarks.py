@@ -15,7 +15,7 @@ from support.paths import ROOT
 
 from deltamark.datagen.tpch import RELATIONS
 from deltamark.errors import DeltamarkError
-from deltamark.harness.benchmarks.benchmark import anywhere, benchmark, named
+from deltamark.harness.benchmarks.benchmark import _read, anywhere, benchmark, named
 from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.benchmarks.description import described
 from deltamark.harness.cli.main import main
@@ -87,6 +87,19 @@ def test_engines_are_measured_and_compared_in_tables_of_their_own(run, tmp_path)
     code, said = run("export", "FORMAT=github-action-benchmark", "OUTPUT=-")
     assert code == 0
     assert len(json.loads(said.out)) > 0
+
+
+def test_tables_and_the_report_need_records_alone(shop, run, tmp_path, capsys):
+    moved = shop.with_name("moved")
+    assert run("bench", "QUERIES=waiting", "ENGINES=embedded", "PHYSICAL=1000", "RUNS=1", "SAMPLE=1")[0] == 0
+    shop.rename(moved)
+    _read.cache_clear()
+    try:
+        assert run("tables", "TABLE=physical")[0] == run("report")[0] == 0
+        assert main(["tables", f"BENCHMARK={shop}s", f"RESULTS={tmp_path}"]) == 2
+        assert "no folder of a benchmark: " in capsys.readouterr().err
+    finally:
+        moved.rename(shop)
 
 
 @pytest.mark.parametrize("nulls", [True, False])

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from deltamark.harness.benchmarks.benchmark import benchmark
+from deltamark.errors import DeltamarkError
+from deltamark.harness.benchmarks.benchmark import DEFAULT, benchmark
 from deltamark.harness.console.formatting import TableEntry, count, listed, words
 from deltamark.harness.console.table import Entries, Table
 from deltamark.harness.engines.base import short_name
@@ -26,14 +27,14 @@ Outcomes = Mapping[str, Record | None]
 
 def coverage(lookup: Lookup, table_records: Sequence[Record]) -> Section:
     """Count the queries of each engine; the matrix and the refusals of the suite of coverage follow."""
-    by_engine = {engine: _outcomes(lookup, engine) for engine in lookup.engines}
+    queries = _queries(lookup)
+    by_engine = {engine: _outcomes(lookup, engine, queries) for engine in lookup.engines}
     answered = [f"{_answered(outcomes)} with {short_name(engine)}" for engine, outcomes in by_engine.items()]
     own = [table for table in (_counts(lookup, by_engine), _gaps(by_engine)) if table.rows]
     graded = [table for table in CoverageSuite.tables(table_records) if not table.name.startswith("consistency")]
-    queries = len(benchmark().queries)
     return Section(
         "coverage", "Coverage of the queries",
-        f"Of the {queries} queries at scale factor {lookup.sf}, there are numbers for {listed(answered)}.",
+        f"Of the {len(queries)} queries at scale factor {lookup.sf}, there are numbers for {listed(answered)}.",
         f"A query counts if a cell of it has a number. {GRADED * bool(graded)}",
         [
             *(folded(table, of_engines(lookup.engines), unfolded=True) for table in own),
@@ -42,12 +43,21 @@ def coverage(lookup: Lookup, table_records: Sequence[Record]) -> Section:
     )  # fmt: skip
 
 
-def _outcomes(lookup: Lookup, engine: str) -> Outcomes:
+def _queries(lookup: Lookup) -> Sequence[str]:
+    """Return the queries of the benchmark, or those that have records if its folder is gone."""
+    name = next((record.benchmark for record in lookup.records), DEFAULT)
+    try:
+        return list(benchmark(name).queries)
+    except DeltamarkError:
+        return sorted({record.query for record in lookup.records})
+
+
+def _outcomes(lookup: Lookup, engine: str, queries: Iterable[str]) -> Outcomes:
     found: dict[str, list[Record]] = defaultdict(list)
     for record in lookup.records:
         if record.engine == engine:
             found[record.query].append(record)
-    return {query: min(found[query], key=_rank, default=None) for query in benchmark().queries}
+    return {query: min(found[query], key=_rank, default=None) for query in queries}
 
 
 def _rank(record: Record) -> int:

@@ -84,6 +84,7 @@ def test_engines_are_measured_and_compared_in_tables_of_their_own(run, tmp_path)
     assert (code, "never_sold" in said.out, "hot dog" in said.out) == (0, True, False)
     assert main(["tables", f"RESULTS={tmp_path}"]) == 2, "TPC-H has no records here"
     assert run("report")[0] == 0
+    assert "Of the 6 queries at scale factor 1, there are numbers for 2 with" in (machine / "report.html").read_text()
     code, said = run("export", "FORMAT=github-action-benchmark", "OUTPUT=-")
     assert code == 0
     assert len(json.loads(said.out)) > 0

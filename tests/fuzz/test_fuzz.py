@@ -24,6 +24,7 @@ from deltamark.dataflow.runtime.worker import Worker
 from deltamark.dataflow.types import Field, Schema, integer
 from fuzz import children, kinds
 from fuzz.__main__ import main, settings_of
+from fuzz.example import have_null
 from fuzz.kinds import FULL, KINDS, Kind, kind_of, run
 from fuzz.sql import NotInSqlError, sql_of
 from fuzz.tally import TALLY
@@ -58,6 +59,25 @@ def test_every_kind_is_drawn():
     names = list(KINDS)
     assert {kind_of(seed, names) for seed in range(500)} == set(KINDS)
     assert [kind_of(seed, names) for seed in range(50)] == [kind_of(seed, names) for seed in range(50)]
+
+
+NUMBERS = {
+    "worker": ["on 1 worker"], "workers": ["on 2 workers", "on 3 workers"], "shards": ["on 2 shards", "on 3 shards"],
+    "together": ["on 1 worker", "on 2 workers", "on 3 workers"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_examples_have_null_retractions_queries_and_each_number_of_workers(kind):
+    """A fault that two workers had, with rows of NULL from a query, was not found while `workers` drew no queries."""
+    missing = {"with NULL", "with retractions", "from SQL", *NUMBERS[kind]}
+    for seed in range(100):
+        example = KINDS[kind].draw(Seeded(seed))
+        missing -= {*example.traits()}
+        missing -= {"with NULL"} if have_null(row for each in example.streams.values() for row, _, _ in each) else set()
+        if not missing:
+            return
+    assert not missing
 
 
 def explored(kind, seed, examples):

@@ -1,4 +1,4 @@
-"""Datasets of TPC-H, generated on demand with a progress line."""
+"""Datasets of a benchmark, made on demand with a progress line."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ Unit = Literal["seconds", "bytes"]
 
 @dataclass(frozen=True)
 class ExportSource:
-    """All records of TPC-H of a machine, in the order of measurement, and the facts behind them."""
+    """All records of queries of a machine, in the order of measurement, and the facts behind them."""
 
     records: list[Record]
     machine: str

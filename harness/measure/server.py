@@ -109,7 +109,7 @@ class Server(ABC, Generic[CellT]):
 
 
 class QueryServer(Server[Cell]):
-    """Measures TPC-H queries at one scale factor."""
+    """Measures the queries of a benchmark at one scale factor."""
 
     request_type = Request[Cell]
 

@@ -50,7 +50,7 @@ class ReportData:
     machine: str
     sf: str
     table_records: Sequence[Record] = ()
-    """Results of suites other than TPC-H."""
+    """Results of suites other than that of queries."""
     known_commits: Mapping[str, KnownCommit] = field(default_factory=dict)
     """The facts that this project's repository has about its commits in the records."""
 

@@ -329,7 +329,7 @@ def dataset_name(benchmark: str, sf: str) -> str:
 def blank_query_record(
     cell: Cell, sample: int, *, data: str, origin: Origin, external: EngineInfo | None = None
 ) -> Record:
-    """Return the record of a cell of TPC-H before it is measured."""
+    """Return the record of a cell of a query before it is measured."""
     of_cell = cell.definition
     variant = cell.variant or of_cell.default
     name = _cell_name(cell, variant, sample)

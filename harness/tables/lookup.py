@@ -1,4 +1,4 @@
-"""The last record of each cell of TPC-H at one scale factor, however many batches were timed: look-up, and relations.
+"""The last record of each cell at one scale factor, however many batches were timed: look-up, and relations.
 
 The relations, for SQL:
 

@@ -1,4 +1,4 @@
-"""The tables of the suites other than TPC-H, made separately for each dataset.
+"""The tables of the suites other than that of queries, made separately for each dataset.
 
 The relation `measured` has the last rows of a dataset: `table_name`, `name`, `note`, `why` a row has no numbers, and
 the maps `figures` (lists) and `figure` (the least value). A figure that a row of older code lacks is NULL.

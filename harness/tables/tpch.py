@@ -1,4 +1,4 @@
-"""The tables of TPC-H: those of the post, and ours."""
+"""The tables of the queries of a benchmark: those of the post about TPC-H, and ours."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ PEAK: Column = ("peak rate", "arg_max(shown(c, c.rate), c.rate)", rate)
 
 
 def tables(records: Iterable[Record], sf: str) -> list[Table]:
-    """Make the non-empty tables of TPC-H at a scale factor."""
+    """Make the non-empty tables of a benchmark at a scale factor."""
     lookup = Lookup(records, sf)
     if not lookup.records:
         return []

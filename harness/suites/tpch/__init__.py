@@ -1,1 +1,1 @@
-"""The suite of TPC-H: the post's tables and ours."""
+"""The suite of the queries of a benchmark, by default TPC-H."""

@@ -1,4 +1,4 @@
-"""The cells of TPC-H: by default those of the post's tables and of ours, otherwise those that the settings select."""
+"""The cells of queries: by default those of the post's tables and of ours, otherwise those that the settings select."""
 
 from __future__ import annotations
 

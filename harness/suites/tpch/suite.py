@@ -1,4 +1,4 @@
-"""The suite of TPC-H: queries, workloads, batchings, workers and engines over one scale factor.
+"""The suite of a benchmark: queries, workloads, batchings, workers and engines over one scale factor.
 
 Each cell is measured in a child of the measurement server, and its answers are checked. All cells of a query, workload
 and L have one change stream. The first cell of each engine is compared with DuckDB's answers, also at drawn times

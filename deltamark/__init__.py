@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from deltamark.dataflow.language.expr import Expr, col, count, when
     from deltamark.dataflow.language.motif import Atom, delta_query
     from deltamark.dataflow.motifs.static import StaticMotif
-    from deltamark.dataflow.runtime.dataflow import Dataflow
-    from deltamark.dataflow.runtime.hold import Hold
+    from deltamark.dataflow.runtime.dataflow import Dataflow, Hold
     from deltamark.dataflow.sql.arrow_tables import arrow_batch, arrow_changes, arrow_table, parquet_table
     from deltamark.dataflow.sql.query import sql
     from deltamark.dataflow.sql.tables import sql_tables
@@ -86,8 +85,7 @@ _NAMES = {
     "language.expr": ("Expr", "col", "count", "when"),
     "language.motif": ("Atom", "delta_query"),
     "motifs.static": ("StaticMotif",),
-    "runtime.dataflow": ("Dataflow",),
-    "runtime.hold": ("Hold",),
+    "runtime.dataflow": ("Dataflow", "Hold"),
     "sql.arrow_tables": ("arrow_batch", "arrow_changes", "arrow_table", "parquet_table"),
     "sql.query": ("sql",),
     "sql.tables": ("sql_tables",),

@@ -1,25 +1,21 @@
 """A program under construction: its memory, its blocks and cells, and its operators in the order in which they run.
 
-A cell is a word that holds an address or a size; a vector is an array for the rows of a slice, and is known by its
-cell. Nothing in this module depends on the kinds of operators.
+`runtime.worker` runs it. A cell is a word that holds an address or a size; a vector is an array for the rows of a
+slice, and is known by its cell. Nothing in this module depends on the kinds of operators.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from deltamark.dataflow.builder.growth import make_room
 from deltamark.dataflow.builder.idle import IdleTable, never_idle
 from deltamark.dataflow.builder.sweeps import Sweeper
-from deltamark.dataflow.kernels import interpreter, status
-from deltamark.dataflow.kernels.batches import take_batch
 from deltamark.dataflow.kernels.core.blocks import Block, Operator
-from deltamark.dataflow.kernels.core.guard import CHECKED, REGISTRY, OutOfBoundsError, forget, register
+from deltamark.dataflow.kernels.core.guard import CHECKED, forget, register
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, Memory, view
-from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.program import ProgramBlock
 
 SLICE_ROWS = 4096
@@ -70,7 +66,10 @@ class Schedule:
 
 
 class Program:
-    """The memory and the operators of a program that `workers` workers run, each in a process of its own."""
+    """The memory and the operators of a program that `workers` workers run, each in a process of its own.
+
+    It is built, and parts of it are dropped, between the calls of the Worker that runs it.
+    """
 
     def __init__(self, workers: int = 1) -> None:
         self.workers = workers
@@ -95,10 +94,8 @@ class Program:
             """The cell of the most rows that an operator has made of the slice: see kernels.program."""
             self.zeros = self.cell(self.memory.reserve(UNBOUNDED_WORDS))
             """The cell of a vector of zeros."""
-        self.failed_step = -1
-        """The step at which an operator of this worker has failed; -1 if none has."""
-        self._running: Schedule | None = None
-        self._worker_values: list[tuple[int, Sequence[int]]] = []
+        self.worker_words: list[tuple[int, Sequence[int]]] = []
+        """Words that differ between workers: the address of each, and its value for each worker."""
         self.slice_rows: int | None = None
         """The rows of a slice, if not the default."""
         self.sweeper = Sweeper()
@@ -109,14 +106,8 @@ class Program:
         return [reserve(words) for _ in range(self.workers)]
 
     def set_per_worker(self, address: int, values: Sequence[int]) -> None:
-        """Give a word its value for each worker; before `become_worker` it holds that of the first."""
-        self._worker_values.append((address, values))
-
-    def become_worker(self, worker: int) -> None:
-        """Turn this process's copy of the program into that of a worker."""
-        view(self.worker, 1)[0] = worker
-        for address, values in self._worker_values:
-            view(address, 1)[0] = values[worker]
+        """Give a word its value for each worker; until the workers are forked it holds that of the first."""
+        self.worker_words.append((address, values))
 
     @property
     def part(self) -> ProgramPart:
@@ -155,53 +146,6 @@ class Program:
             if part in parts:
                 self._vectors.pop(address, None)
                 self.memory.release(address)
-
-    def run(self, schedule: Schedule, start: int, wait: Callable[[], None]) -> None:
-        """Run operators from number `start` on, or over all slices of the inputs if it is -1.
-
-        If a table is too small, it is enlarged. wait: called while another worker is awaited.
-        """
-        self._running = schedule
-        stopped = self._run(schedule, start)
-        while stopped != status.DONE:
-            at, reason = divmod(stopped, 4)
-            if reason == status.FAILED:
-                self.failed_step = self.step
-                raise self.states[schedule.ops[at]].problem()
-            if reason == status.WAITING:
-                wait()
-            else:
-                make_room(self, schedule.ops[at])
-            stopped = self._run(schedule, at)
-
-    @property
-    def step(self) -> int:
-        """The number of the step that runs: all workers count the operators of all supersteps alike."""
-        if self._running is None:
-            return 0
-        program = ProgramBlock(self._running.block)
-        return program.supersteps * len(self._running.ops) + program.running
-
-    def run_batches(self, schedule: Schedule, batches: int) -> None:
-        """Run the batches of a `BatchesBlock` one after another, as one feed."""
-        program = ProgramBlock(schedule.block)
-        try:
-            program.batches = batches
-            take_batch(program)
-            self.run(schedule, -1, wait_alone)
-        finally:
-            program.batches = 0
-
-    def _run(self, schedule: Schedule, start: int) -> int:
-        try:
-            stopped: int = interpreter.run(schedule.block, start)
-        except OutOfBoundsError:
-            at = ProgramBlock(schedule.block).running
-            block = schedule.ops[at]
-            fault = REGISTRY.fault() if REGISTRY else ""
-            name = Opcode(Operator(block).opcode).name
-            raise OutOfBoundsError(f"operator {at}, {name} at {block:#x}: {fault}") from None
-        return stopped
 
     def words(self, count: int, values: Sequence[int] = ()) -> int:
         """Allocate words, the first of which hold `values`; return their address."""
@@ -295,8 +239,3 @@ class Program:
 def in_order(ops: Sequence[Op]) -> list[Op]:
     """Return operators in the order in which they run."""
     return sorted(ops, key=lambda op: op.late)
-
-
-def wait_alone() -> None:
-    """Refuse to wait: a single worker never has to."""
-    raise AssertionError("a single worker waits for no other")

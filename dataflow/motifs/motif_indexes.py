@@ -81,7 +81,7 @@ class MotifIndexes:
         self._end_run()
         for batches in parts:
             self._worker.last = -1  # all parts have the same time
-            self._worker.push(batches)
+            self._worker.run(self._worker.checked(batches), drop=True)
         for op in self._program.ops:
             if Operator(op.block).opcode == Opcode.SETTLE_INDEX:
                 pack_index(self._program, op.block)
@@ -132,7 +132,7 @@ class MotifIndexes:
         """Fork the other workers, which inherit the indexes."""
         memory = self._program.memory
         self._board = memory.share(self._workers * self._line_words)
-        self._pool = ProcessPool(self._workers, self._program)
+        self._pool = ProcessPool(self._workers, self._worker)
         self._pool.start(self._become, self._command)
 
     def _close_pool(self) -> None:

@@ -29,9 +29,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, NoReturn, TypeVar
 
-from deltamark.dataflow.builder.program import Program
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.parallel.exchange import LINE, awaited, publish
+from deltamark.dataflow.runtime.worker import Worker
 from deltamark.dataflow.types import FOREVER
 from deltamark.errors import DeltamarkError
 
@@ -109,18 +109,19 @@ class ForkedWorker:
 
 
 class ProcessPool(Generic[MessageT]):
-    """The workers of a dataflow, each a process; `run` runs a command in all of them."""
+    """The workers of a dataflow, each a process; `run` runs a command in all of them. own: that of this process."""
 
-    def __init__(self, workers: int, program: Program) -> None:
+    def __init__(self, workers: int, own: Worker) -> None:
         self.workers = workers
-        self._program = program
+        self._own, self._program = own, own.compiled.program
+        own.wait = self.wait
         self._command: Callable[[MessageT], int] = _no_command
         self._worker = self._sent = self._checks = 0
         self._closed = False
         self._process = os.getpid()
         self._children: dict[int, ForkedWorker] = {}
         self._spins = spins(workers)
-        self._board = program.memory.share(LINE * workers)
+        self._board = self._program.memory.share(LINE * workers)
 
     def start(self, prepare: Callable[[int], None], command: Callable[[MessageT], int]) -> None:
         """Fork the other workers. prepare: called first in each, with its number; command: runs a message."""
@@ -180,7 +181,7 @@ class ProcessPool(Generic[MessageT]):
 
     def wait(self) -> None:
         """Let other processes run; raise an error if a worker has died, or has failed at a step before this one's."""
-        if self._has_stopped and self._first_failure()[0] < self._program.step:
+        if self._has_stopped and self._first_failure()[0] < self._own.step:
             raise StoppedError
         self._pause()
 
@@ -231,7 +232,7 @@ class ProcessPool(Generic[MessageT]):
 
     def _fail(self, error: BaseException) -> None:
         """Publish the step and the time of this worker's failure."""
-        step = self._program.failed_step
+        step = self._own.failed_step
         time = error.time if isinstance(error, DeltamarkError) else None
         self._end(step, FOREVER if time is None else time)
         publish(self._program.stop, 1)

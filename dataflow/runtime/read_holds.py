@@ -23,6 +23,7 @@ from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, Scratch, vie
 from deltamark.dataflow.kernels.hashing.interner import InternerBlock
 from deltamark.dataflow.kernels.program import InputBlock
 from deltamark.dataflow.kernels.status import FAILED
+from deltamark.dataflow.runtime.live_plans import HeldTime
 from deltamark.dataflow.types import FOREVER
 from deltamark.errors import DeltamarkError
 
@@ -122,13 +123,6 @@ class UpdateLog:
         words.visible_time, words.visible_diff = words.time, words.diff
         words.log_time = words.log_diff = words.log_key = 0
         self._scratch.close()
-
-
-@dataclass(eq=False)
-class HeldTime:
-    """A logical time that is held."""
-
-    time: int
 
 
 @dataclass(frozen=True)

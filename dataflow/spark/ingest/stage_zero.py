@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from deltamark.dataflow.batch import Batch, Column, trusted
-from deltamark.dataflow.codegen.compiler import compile_plans
+from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.runtime.exclusive import Exclusive
-from deltamark.dataflow.runtime.worker import Worker
+from deltamark.dataflow.runtime.one_worker import OneWorker
 from deltamark.dataflow.spark.ingest.input_source import InputColumns
 from deltamark.dataflow.spark.ingest.wire import messages_for
 from deltamark.dataflow.spark.messages import Message
@@ -22,13 +22,13 @@ class StageZero:
 
     def __init__(self, outputs: Sequence[StageOutput], shards: int) -> None:
         self._outputs, self._shards = outputs, shards
-        plans = {output.edge.name: output.node for output in self._outputs}
-        self._worker = Exclusive("stage", Worker(compile_plans(plans)))
+        plans = {output.edge.name: Collection(output.node) for output in self._outputs}
+        self._plans = Exclusive("stage", OneWorker(plans))
 
     @property
     def columns(self) -> InputColumns:
         """The columns that are read of each input."""
-        inputs = self._worker.use(lambda worker: worker.inputs)
+        inputs = self._plans.use(lambda plans: plans.inputs)
         columns = {name: dict.fromkeys(names) for name, names in inputs.items()}
         for output in self._outputs:
             columns[output.input].update(dict.fromkeys(output.texts.values()))
@@ -36,28 +36,28 @@ class StageZero:
 
     def process(self, batches: Mapping[str, Batch]) -> Iterator[Message]:
         """Yield the messages that a piece of the inputs causes."""
-        changes = self._worker.use(lambda worker: _fed(worker, batches))
+        changes = self._plans.use(lambda plans: _fed(plans, batches))
         for output in self._outputs:
             computed = changes[output.edge.name]
             if len(computed.time):
                 yield from messages_for(output.edge, _with_texts(output, computed, batches), shards=self._shards)
 
     def close(self) -> None:
-        self._worker.close()
+        self._plans.close()
 
 
-def _fed(worker: Worker, batches: Mapping[str, Batch]) -> dict[str, Batch]:
+def _fed(plans: OneWorker, batches: Mapping[str, Batch]) -> dict[str, Batch]:
     """Feed the inputs that have rows; return the changes."""
-    read = [name for name, batch in batches.items() if name in worker.inputs and len(batch.time)]
-    return worker.feed({name: _columns_read(worker, name, batches[name]) for name in read})
+    read = [name for name, batch in batches.items() if name in plans.inputs and len(batch.time)]
+    return plans.feed({name: _columns_read(plans, name, batches[name]) for name in read})
 
 
-def _columns_read(worker: Worker, name: str, batch: Batch) -> Batch:
+def _columns_read(plans: OneWorker, name: str, batch: Batch) -> Batch:
     """Select the columns that the program reads, and number the rows if the program reads ROW."""
     columns: dict[str, Column] = {
-        column: np.arange(len(batch.time)) if column == ROW else batch.columns[column] for column in worker.inputs[name]
+        column: np.arange(len(batch.time)) if column == ROW else batch.columns[column] for column in plans.inputs[name]
     }
-    return trusted(batch.time, batch.diff, columns, nullable=worker.bindings[name].nullable)
+    return trusted(batch.time, batch.diff, columns, nullable=plans.worker.bindings[name].nullable)
 
 
 def _with_texts(output: StageOutput, changes: Batch, batches: Mapping[str, Batch]) -> Batch:

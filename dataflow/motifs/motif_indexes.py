@@ -15,7 +15,6 @@ import numpy as np
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.builder.growth import pack_index
 from deltamark.dataflow.codegen.compiler import compile_plans
-from deltamark.dataflow.kernels.core.blocks import Operator
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.language.collection import Collection
@@ -59,7 +58,7 @@ class MotifIndexes:
         self._variables = variables
         compiled = compile_plans({f"rule {number}": each.node for number, each in enumerate(found)})
         self._program = compiled.program
-        self._program.ops = [each for each in self._program.ops if Operator(each.block).opcode not in DELTA_QUERY_OPS]
+        self._program.ops = [each for each in self._program.ops if each.opcode not in DELTA_QUERY_OPS]
         self._program.slice_rows = LOAD_ROWS
         self._worker = Worker(compiled)
         self._seed, *self._levels = [
@@ -83,7 +82,7 @@ class MotifIndexes:
             self._worker.last = -1  # all parts have the same time
             self._worker.run(self._worker.checked(batches), drop=True)
         for op in self._program.ops:
-            if Operator(op.block).opcode == Opcode.SETTLE_INDEX:
+            if op.opcode == Opcode.SETTLE_INDEX:
                 pack_index(self._program, op.block)
 
     def index_bytes(self) -> int:

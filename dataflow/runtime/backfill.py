@@ -138,10 +138,10 @@ class HistoryLoad:
     def __init__(self, worker: Worker, ops: Sequence[Op], scratch: Scratch, *, subtracts: bool) -> None:
         ending = ENDING if subtracts else ()
         self._worker, self._program, self._scratch = worker, worker.compiled.program, scratch
-        self._loops = {each: _loop(ops, at) for at, each in enumerate(ops) if _code(each) == Opcode.ITERATE}
+        self._loops = {each: _loop(ops, at) for at, each in enumerate(ops) if each.opcode == Opcode.ITERATE}
         looping = {each for loop in self._loops.values() for each in loop}
-        self._sources = [each for each in ops if _code(each) in (Opcode.JOIN, Opcode.ITERATE, *ending)]
-        self._others = [each for each in ops if _code(each) != Opcode.JOIN and each not in looping]
+        self._sources = [each for each in ops if each.opcode in (Opcode.JOIN, Opcode.ITERATE, *ending)]
+        self._others = [each for each in ops if each.opcode != Opcode.JOIN and each not in looping]
         self._subtracts = subtracts
 
     def steps(self, inputs: Iterable[Iterator[None]], time: int) -> Iterator[None]:
@@ -149,14 +149,14 @@ class HistoryLoad:
         everything = self._schedule(self._others)
         frontier = time if self._subtracts else time + 1
         for each in self._sources:
-            if _code(each) == Opcode.JOIN:
+            if each.opcode == Opcode.JOIN:
                 _empty(each)
         for _ in chain.from_iterable(inputs):
             self._run(everything, frontier)
             yield
         self._run(everything, frontier)  # an aggregate over no rows has a row
         for each in self._sources:
-            if _code(each) == Opcode.JOIN:
+            if each.opcode == Opcode.JOIN:
                 for _ in self._pairs(each, time):
                     self._run(everything, frontier)
                     yield
@@ -203,12 +203,8 @@ class HistoryLoad:
             yield
 
     def _run(self, loop: Schedule, frontier: int) -> None:
-        view(self._program.frontier, 1)[0] = frontier
+        self._program.write(self._program.frontier, frontier)
         self._worker.execute(loop, 0)
-
-
-def _code(op: Op) -> int:
-    return int(view(op.block, 1)[0])
 
 
 def _empty(join: Op) -> None:

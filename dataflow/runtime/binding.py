@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import numpy as np
 
 from deltamark.dataflow.batch import Batch, Pointers
-from deltamark.dataflow.builder.program import SLICE_ROWS
+from deltamark.dataflow.builder.program import SLICE_ROWS, BlockAddress
 from deltamark.dataflow.kernels.core.guard import REGISTRY, Range
 from deltamark.dataflow.kernels.core.memory import view, words
 from deltamark.dataflow.kernels.program import InputBlock
@@ -38,7 +38,7 @@ class InputBinding:
         self._bases = words(self._block.bases, len(self.widths))
 
     @property
-    def block(self) -> int:
+    def block(self) -> BlockAddress:
         return self._block.block
 
     def check(self, batch: object, last: int) -> Accepted | None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from deltamark.dataflow.batch import Pointers
-from deltamark.dataflow.builder.program import Program
+from deltamark.dataflow.builder.program import BlockAddress, Program
 from deltamark.dataflow.codegen.compiled import Compiled, SharedArrangement
 from deltamark.dataflow.kernels.arrangements import update_log as kernel
 from deltamark.dataflow.kernels.arrangements.arrangement import PENDING, ArrangementBlock
@@ -76,9 +76,9 @@ class UpdateLog:
         self._reader = LogReader.at(own, times=times, diffs=diffs, keys=keys, first=first)
 
     @property
-    def input(self) -> int:
+    def input(self) -> BlockAddress:
         """The block of the input by which the arrangement reads the log."""
-        return self._reader.address
+        return BlockAddress(self._reader.address)
 
     def begin(self) -> None:
         """Let the arrangement log its updates from now on."""
@@ -111,7 +111,7 @@ class UpdateLog:
         return int(np.searchsorted(view(self._logs[0], self._block.first), time, "right"))
 
     def _settle(self, frontier: int) -> None:
-        view(self._program.frontier, 1)[0] = frontier
+        self._program.write(self._program.frontier, frontier)
         if settle(self._block) == FAILED:
             raise self._state.problem()
 
@@ -168,18 +168,18 @@ class ReadHolds:
     def __init__(self, compiled: Compiled) -> None:
         self._compiled = compiled
         self.active: list[HeldTime] = []
-        self._logs: dict[int, UpdateLog] = {}
+        self._logs: dict[BlockAddress, UpdateLog] = {}
         self._flags: list[InternerBlock] = []
         """The interners that must not reuse the ids of rows while a time is held."""
         self.fed: list[FedBatches] = []
         self.is_pinned = False
         """Whether a backfill is under way, during which no update may be compacted."""
 
-    def logs(self, arrangements: Iterable[SharedArrangement], time: int) -> dict[int, UpdateLog]:
+    def logs(self, arrangements: Iterable[SharedArrangement], time: int) -> dict[BlockAddress, UpdateLog]:
         """Make the logs that some arrangements lack, by their blocks, for a hold of the last time that was fed."""
         self._drop_retired()
         lacking = {each.arrangement.block: each for each in arrangements if each.arrangement.block not in self._logs}
-        made, program = dict[int, UpdateLog](), self._compiled.program
+        made, program = dict[BlockAddress, UpdateLog](), self._compiled.program
         with ExitStack() as unless_complete:
             for block, each in lacking.items():
                 scratch = Scratch(program.memory)
@@ -188,7 +188,7 @@ class ReadHolds:
             unless_complete.pop_all()
         return made
 
-    def hold(self, time: int, logs: Mapping[int, UpdateLog]) -> HeldTime:
+    def hold(self, time: int, logs: Mapping[BlockAddress, UpdateLog]) -> HeldTime:
         """Hold the last time that was fed. logs: those that were made for it."""
         for log in logs.values():
             log.begin()

@@ -148,7 +148,7 @@ class Worker:
 
     def become(self, number: int) -> None:
         """Turn this process, which was just forked, into the worker with a number."""
-        view(self._program.worker, 1)[0] = number
+        self._program.write(self._program.worker, number)
         for address, values in self._program.worker_words:
             view(address, 1)[0] = values[number]
 
@@ -356,12 +356,12 @@ class Profile:
             self._worker.execute(step, 0)
             self._nanoseconds[part] += time.perf_counter_ns() - started
         for each in self._compiled.node_parts:
-            if each.rows_cell:
-                self._changes[each] += self._program.address(each.rows_cell)
+            if each.rows_cell is not None:
+                self._changes[each] += self._program.read(each.rows_cell)
 
     def measurements(self) -> dict[ProgramPart, Measurement]:
         """Return what was measured so far. The operators inside a loop count as one, and emit an unknown number."""
-        counted = [each for each in self._compiled.node_parts if each.rows_cell]
+        counted = [each for each in self._compiled.node_parts if each.rows_cell is not None]
         return {each: Measurement(self._changes[each], self._nanoseconds[each] / 1e9) for each in counted}
 
     def _divide(self, schedule: Schedule) -> None:
@@ -382,4 +382,4 @@ class Profile:
 
 def _size_of_step(op: Op) -> int:
     """Return the number of operators that must run together: a loop with its body, or one."""
-    return 1 + IterateBlock(op.block).length if Operator(op.block).opcode == Opcode.ITERATE else 1
+    return 1 + IterateBlock(op.block).length if op.opcode == Opcode.ITERATE else 1

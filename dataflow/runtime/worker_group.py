@@ -67,7 +67,7 @@ class WorkerGroup(LivePlans):
             """The batches of a feed."""
             self._reports = memory.share(UNBOUNDED_WORDS)
             """The results of a command: the same number of words of each worker."""
-            view(self._program.spins, 1)[0] = spins(workers)
+            self._program.write(self._program.spins, spins(workers))
             self._pool: ProcessPool[tuple[str, Any]] = ProcessPool(workers, self.worker)
             self._pool.start(self._become, self._command)
 

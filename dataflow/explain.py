@@ -95,11 +95,11 @@ class PlanTree:
     def __str__(self) -> str:
         if not self._lines:
             return ""
-        columns = [_aligned(name, cells) for name, cells in self._cells().items() if any(cells)]
+        columns = [_aligned(name, texts) for name, texts in self._numbers_of().items() if any(texts)]
         trees = ["plan", *(text for _, text in self._lines)]
         return "\n".join("  ".join(row) for row in zip(*columns, trees, strict=True))
 
-    def _cells(self) -> Mapping[str, Sequence[str]]:
+    def _numbers_of(self) -> Mapping[str, Sequence[str]]:
         """Return the columns of numbers by their titles."""
         kept = any(rows for rows, _ in self._state.values())
         total = sum(each.seconds for each in self.measured.values()) or 1
@@ -117,9 +117,9 @@ class PlanTree:
         return columns
 
 
-def _aligned(name: str, cells: Sequence[str]) -> list[str]:
-    width = max(map(len, [name, *cells]))
-    return [each.rjust(width) for each in (name, *cells)]
+def _aligned(name: str, texts: Sequence[str]) -> list[str]:
+    width = max(map(len, [name, *texts]))
+    return [each.rjust(width) for each in (name, *texts)]
 
 
 def _brief(part: NodePart) -> str:

@@ -65,7 +65,7 @@ class Stream:
     """The partition of its keys, if this worker owns blocks of them."""
     input_text: Callable[[str], InputText | None] = lambda _: None
     """Return a column of text as the feed has it, or None if the feed does not have it."""
-    late: Mapping[str, Callable[[Stream, VectorAddress], VectorAddress]] = field(default_factory=dict)
+    deferred: Mapping[str, Callable[[Stream, VectorAddress], VectorAddress]] = field(default_factory=dict)
     """Columns that cost less after a selection: append the computation for a stream of the rows at a selection."""
     dealt: Selection | None = None
     """The rows of another stream that this one consists of, if no operator but the deal has selected them."""

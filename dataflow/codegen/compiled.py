@@ -158,7 +158,7 @@ class Compiled:
         self.arrangements = [each for each in self.arrangements if each.part in alive]
         self.interners = {types: each for types, each in self.interners.items() if each.part in alive}
         read = {each.node.name for each in self.node_parts if isinstance(each.node, Input)}
-        self.inputs = {each: block for each, block in self.inputs.items() if each in read}
+        self.inputs = {each: reader for each, reader in self.inputs.items() if each in read}
         blocks = {op.block for op in self.program.ops}
         self.exchanges = [each for each in self.exchanges if each.block in blocks]
         self.choices = [each for each in self.choices if any(each.node is part.node for part in self.node_parts)]

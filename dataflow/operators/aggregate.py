@@ -201,8 +201,8 @@ def with_keys(stream: Stream, cell: VectorAddress, key: Key, names: Sequence[str
     columns = key_columns(stream, cell, key, names, types) if names else {}
     stream.compute = lambda name: columns[name]()
 
-    def late(name: str) -> Callable[[Stream, VectorAddress], VectorAddress]:
+    def deferred(name: str) -> Callable[[Stream, VectorAddress], VectorAddress]:
         return lambda rows, selected: key_columns(rows, rows.take(cell, selected), key, names, types)[name]()
 
-    stream.late = {name: late(name) for name in names}
+    stream.deferred = {name: deferred(name) for name in names}
     return stream

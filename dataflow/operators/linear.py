@@ -283,8 +283,8 @@ def _take(stream: Stream, narrowed: Stream, selected: VectorAddress, name: str) 
     text = _selected_text(stream, narrowed, selected, name)
     if text is not None:
         return numbers_of(stream.program, narrowed.size, text.cells(stream.program, narrowed.size))
-    if name in stream.late and name not in stream.computed:
-        return stream.late[name](narrowed, selected)
+    if name in stream.deferred and name not in stream.computed:
+        return stream.deferred[name](narrowed, selected)
     cell, width = stream.stored(name)
     return narrowed.take(cell, selected, width)
 

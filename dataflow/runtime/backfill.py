@@ -50,14 +50,14 @@ class Backfill:
     """The backfill of one plan.
 
     time: the logical time as of which history is loaded; inputs: iterators that bind the plan's inputs to one slice of
-    history after another; shared: arrangements of other plans that it reads; scratch: its memory, until `close`.
+    history after another; arrangements: those of other plans that it reads; scratch: its memory, until `close`.
     """
 
     def __init__(  # noqa: PLR0913
         self, name: str, collection: Collection, added: Added, *, worker: Worker, holds: ReadHolds, time: int,
-        inputs: Sequence[Generator[None]], shared: Sequence[SharedArrangement], scratch: Scratch,
+        inputs: Sequence[Generator[None]], arrangements: Sequence[SharedArrangement], scratch: Scratch,
     ) -> None:  # fmt: skip
-        self.name, self.ops, self.shared = name, added.ops, shared
+        self.name, self.ops, self.arrangements = name, added.ops, arrangements
         self._answers: list[Batch] = []
         self._worker, self._holds, self._added, self._time = worker, holds, added, time
         self._inputs, self._scratch = inputs, scratch
@@ -216,10 +216,14 @@ def _loop(ops: Sequence[Op], at: int) -> list[Op]:
     return list(ops[at : at + 1 + IterateBlock(ops[at].block).length])
 
 
-def arranged(kept: Iterable[SharedArrangement], of: Node, names: Sequence[str]) -> SharedArrangement | None:
+def arranged(shared: Iterable[SharedArrangement], of: Node, names: Sequence[str]) -> SharedArrangement | None:
     """Return an arrangement of a node's rows that stores these columns, or None."""
     return next(
-        (each for each in kept if each.key.node is of and set(names) <= _columns(each.arrangement) | _single(each.key)),
+        (
+            each
+            for each in shared
+            if each.key.node is of and set(names) <= _columns(each.arrangement) | _single(each.key)
+        ),
         None,
     )
 
@@ -234,17 +238,17 @@ def _single(key: ArrangementKey) -> set[str]:
     return set(key.names) if len(key.names) == 1 and not key.types[0].nullable else set()
 
 
-def rows_of(scratch: Scratch, kept: SharedArrangement, names: Sequence[str], time: int) -> Iterator[Batch]:
+def rows_of(scratch: Scratch, shared: SharedArrangement, names: Sequence[str], time: int) -> Iterator[Batch]:
     """Yield columns of an arrangement's rows as of a time, consolidated, in batches that may be empty.
 
     scratch: has the memory that is needed meanwhile.
     """
-    arrangement, single = kept.arrangement, _single(kept.key)
+    arrangement, single = shared.arrangement, _single(shared.key)
     terms = {term.value: term for term in arrangement.stored if term.op == "column"}
     place, is_last = scratch.reserve(3 * BATCH_ROWS), False
     cursor = kernel.cursor_over(scratch.reserve, time, {"rows": arrangement.block})
     slots, keys, weights = np.split(view(place, 3 * BATCH_ROWS), 3)
-    places = [Array(place + 8 * part * BATCH_ROWS) for part in range(3)]
+    places = [Array(place + 8 * at * BATCH_ROWS) for at in range(3)]
     while not is_last:
         is_last = kernel.rows(cursor, BATCH_ROWS, *places)
         found, rows = cursor.size, dict[str, Column]()

@@ -187,11 +187,11 @@ def _most_live(diff: np.ndarray, time: np.ndarray, live: int, largest: int) -> t
     """Return the most live rows at the end of any time, and those at the end. largest: bounds each weight."""
     most = -1
     for start in range(0, len(diff), SUMMED_ROWS):
-        part, times = diff[start : start + SUMMED_ROWS], time[start : start + SUMMED_ROWS + 1]
-        wide = largest * len(part) + abs(live) < 1 << 62
-        sums = live + np.cumsum(part if wide else part.astype(object))
+        chunk, times = diff[start : start + SUMMED_ROWS], time[start : start + SUMMED_ROWS + 1]
+        wide = largest * len(chunk) + abs(live) < 1 << 62
+        sums = live + np.cumsum(chunk if wide else chunk.astype(object))
         ends = times[1:] != times[:-1]
-        if start + len(part) == len(diff):
+        if start + len(chunk) == len(diff):
             ends = np.append(ends, True)
         if ends.any():
             most = max(most, int(sums[ends].max()))

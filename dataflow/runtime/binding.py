@@ -20,9 +20,9 @@ from deltamark.errors import DeltamarkError
 class InputBinding:
     """Binds one input block of the program to the arrays of a batch while it is fed."""
 
-    def __init__(self, block: InputReader) -> None:
-        self._block, self._node = block, block.node
-        self._words = InputBlock(block.block).as_words
+    def __init__(self, reader: InputReader) -> None:
+        self._reader, self._node = reader, reader.node
+        self._words = InputBlock(reader.block).as_words
         self._bound: Pointers | None = None
         """The bound batch; keeping it keeps its arrays alive while kernels may read them."""
         self._lent: list[Range] = []
@@ -30,16 +30,16 @@ class InputBinding:
 
     def refresh(self) -> None:
         """Update the columns that are read, because plans were attached or retired."""
-        self.names, schema = tuple(self._block.names), self._node.schema
+        self.names, schema = tuple(self._reader.names), self._node.schema
         self.texts = [name for name in self.names if schema[name].kind == "text"]
         self.nullable = [name for name in self.texts if schema[name].nullable]
-        self.widths = {name: width for name, (_, width) in self._block.arrays.items()}
+        self.widths = {name: width for name, (_, width) in self._reader.arrays.items()}
         """Bytes of an element of each array; 0 for the array of the bytes of texts."""
-        self._bases = words(self._block.bases, len(self.widths))
+        self._bases = words(self._reader.bases, len(self.widths))
 
     @property
     def block(self) -> BlockAddress:
-        return self._block.block
+        return self._reader.block
 
     def check(self, batch: object, last: int) -> Accepted | None:
         """Check a batch whose times must be later than `last`, without changing anything; None if it has no rows."""
@@ -106,7 +106,7 @@ class InputBinding:
         counted: the rows are already counted as live.
         """
         size, times, diffs = (words(cell, 1) for cell in (self._words.size, self._words.time, self._words.diff))
-        cells = {name: (words(cell, 1), width) for name, (cell, width) in self._block.arrays.items()}
+        cells = {name: (words(cell, 1), width) for name, (cell, width) in self._reader.arrays.items()}
         live = 0
         for batch in batches:
             accepted = accept(self._node, tuple(names), _at(batch, time), -1, live)

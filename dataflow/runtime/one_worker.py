@@ -105,9 +105,9 @@ class OneWorker(LivePlans):
 
     def _begun(self, name: str, plan: Collection, history: History, fuel: int) -> Batch:
         backfill = self._begin(name, plan, history, self.worker.last)
-        self._pending = PendingPlan(backfill, self._hold(backfill.shared), fuel)
+        self._pending = PendingPlan(backfill, self._hold(backfill.arrangements), fuel)
         self._holds.is_pinned = True
-        self.compiled.lent = {each.part for each in backfill.shared}
+        self.compiled.lent = {each.part for each in backfill.arrangements}
         return self.worker.changes(name, 0)
 
     @property
@@ -176,23 +176,23 @@ class OneWorker(LivePlans):
 
     def _begin(self, name: str, plan: Collection, history: History, time: int) -> Backfill:
         """Compile a plan, and prepare its backfill from a time on."""
-        known, kept = set(self.worker.bindings), list(self.compiled.arrangements)
+        known, shared = set(self.worker.bindings), list(self.compiled.arrangements)
         added = compile_into(self.compiled, {name: plan.node})
         self.schemas[name] = plan.schema
         self.worker.refresh({name: added.ops})
         self._refuse_unread(added, time)
-        inputs = self._inputs(added, history, kept) if time >= 0 else {}
-        shared = [*added.existing, *(each for each in inputs.values() if isinstance(each, SharedArrangement))]
+        inputs = self._inputs(added, history, shared) if time >= 0 else {}
+        read = [*added.existing, *(each for each in inputs.values() if isinstance(each, SharedArrangement))]
         if time < self.worker.last:
-            for each in shared:
+            for each in read:
                 self._holds.log_of(each, time)
         slices, scratch = [], Scratch(self.compiled.program.memory)
-        for read, where in inputs.items():
-            columns = added.read[read]
+        for input_, where in inputs.items():
+            columns = added.read[input_]
             rows = self._rows(where, columns, time, scratch)
-            slices.append(self.worker.bindings[read].slices(rows, columns, time, counted=read in known))
+            slices.append(self.worker.bindings[input_].slices(rows, columns, time, counted=input_ in known))
         return Backfill(
-            name, plan, added, worker=self.worker, holds=self._holds, time=time, inputs=slices, shared=shared,
+            name, plan, added, worker=self.worker, holds=self._holds, time=time, inputs=slices, arrangements=read,
             scratch=scratch,
         )  # fmt: skip
 
@@ -267,12 +267,12 @@ class OneWorker(LivePlans):
             return rows_of(scratch, source, columns, time)
         return source
 
-    def _inputs(self, added: Added, history: History, kept: Sequence[SharedArrangement]) -> dict[str, Rows]:
+    def _inputs(self, added: Added, history: History, shared: Sequence[SharedArrangement]) -> dict[str, Rows]:
         """Return for each input an arrangement that has its rows, or the batches that are given."""
         sources: dict[str, Rows] = {}
         for name, columns in added.read.items():
             texts, node = set(self.worker.bindings[name].texts), self.compiled.inputs[name].node
-            arrangement = None if texts & set(columns) else arranged(kept, node, columns)
+            arrangement = None if texts & set(columns) else arranged(shared, node, columns)
             if name in history:
                 sources[name] = history[name]
             elif arrangement is not None:

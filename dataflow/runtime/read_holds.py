@@ -65,12 +65,12 @@ class UpdateLog:
     It changes nothing before `begin`. scratch: has its memory.
     """
 
-    def __init__(self, program: Program, kept: SharedArrangement, since: int, scratch: Scratch) -> None:
+    def __init__(self, program: Program, shared: SharedArrangement, since: int, scratch: Scratch) -> None:
         self.since = since
-        self._program, self._state, self._scratch = program, kept.arrangement, scratch
-        self._block = ArrangementBlock(kept.arrangement.block)
+        self._program, self._state, self._scratch = program, shared.arrangement, scratch
+        self._block = ArrangementBlock(shared.arrangement.block)
         first = self._block.address + ArrangementBlock.fields["first"].offset
-        with program.building(kept.part):
+        with program.building(shared.part):
             times, diffs, keys = self._logs = [scratch.reserve(UNBOUNDED_WORDS) for _ in range(3)]
             own = scratch.reserve(LogReader.size_in_words)
         self._reader = LogReader.at(own, times=times, diffs=diffs, keys=keys, first=first)
@@ -207,11 +207,11 @@ class ReadHolds:
         if held not in self.active:
             raise DeltamarkError("not a hold of this dataflow, or released", f"time {held.time}", "call hold() again")
 
-    def log_of(self, kept: SharedArrangement, since: int) -> UpdateLog:
+    def log_of(self, shared: SharedArrangement, since: int) -> UpdateLog:
         """Return the log of an arrangement; refuse one that does not go back to a time."""
-        log = self._logs.get(kept.arrangement.block)
+        log = self._logs.get(shared.arrangement.block)
         if log is None or log.since > since:
-            actual = f"changes after time {since}: {kept.key.node.operation} by {', '.join(kept.key.names)}"
+            actual = f"changes after time {since}: {shared.key.node.operation} by {', '.join(shared.key.names)}"
             remedy = "call hold() after the arrangement exists, or attach without since="
             raise DeltamarkError("updates that were not kept", actual, remedy)
         return log

@@ -130,9 +130,9 @@ class WorkerGroup(LivePlans):
 
     def _sent(self, pointers: Mapping[str, Pointers]) -> Mapping[str, Pointers]:
         """Return batches where all workers can read them."""
-        return self._shared(pointers) if self._pool.workers > 1 else pointers
+        return self._copied(pointers) if self._pool.workers > 1 else pointers
 
-    def _shared(self, pointers: Mapping[str, Pointers]) -> dict[str, Pointers]:
+    def _copied(self, pointers: Mapping[str, Pointers]) -> dict[str, Pointers]:
         """Copy batches to shared memory."""
         end = self._arena
 
@@ -142,7 +142,7 @@ class WorkerGroup(LivePlans):
             ctypes.memmove(start, address, size)
             return start
 
-        shared = {}
+        batches = {}
         for name, each in pointers.items():
             binding, columns = self.worker.bindings[name], {}
             for array, width in binding.widths.items():
@@ -154,8 +154,8 @@ class WorkerGroup(LivePlans):
                 size = last - first + PADDING_BYTES
                 columns[f"{text}{BYTES}"] = copied(each.columns[f"{text}{BYTES}"] + first, size) - first
             time, diff = copied(each.time, 8 * each.rows), copied(each.diff, 8 * each.rows)
-            shared[name] = Pointers(each.rows, each.last, time, diff, columns, (), {})
-        return shared
+            batches[name] = Pointers(each.rows, each.last, time, diff, columns, (), {})
+        return batches
 
     def _become(self, number: int) -> None:
         self._number = number

@@ -17,7 +17,7 @@ from deltamark.dataflow.explain import StateSizes, state_sizes
 from deltamark.dataflow.kernels.core.memory import Scratch
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.runtime.backfill import Backfill, PendingPlan, arranged, rows_of
-from deltamark.dataflow.runtime.batch_checks import accept_ends
+from deltamark.dataflow.runtime.inputs import accept_ends
 from deltamark.dataflow.runtime.live_plans import Counts, HeldTime, History, LivePlans, ReadT, StateT
 from deltamark.dataflow.runtime.read_holds import FedBatches, ReadHolds
 from deltamark.errors import DeltamarkError
@@ -78,7 +78,7 @@ class OneWorker(LivePlans):
     ) -> Batch:
         """Attach a plan; return its answer as of the last fed time, or as of a hold with its changes since.
 
-        fuel: attach it over the next feeds, each of which does so many pieces of the work first; return no changes.
+        fuel: the pieces of the work that each of the next feeds does first; with fuel, no changes are returned.
         """
         if fuel is not None:
             return self._attach_later(name, plan, history, fuel)

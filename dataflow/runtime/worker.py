@@ -34,8 +34,7 @@ from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.loops.iterate import IterateBlock
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.program import CollectBlock, ProgramBlock
-from deltamark.dataflow.runtime.batch_checks import Accepted
-from deltamark.dataflow.runtime.binding import InputBinding
+from deltamark.dataflow.runtime.inputs import Accepted, InputBinding
 from deltamark.errors import DeltamarkError, unknown
 
 MIN_VIEW_ROWS = 1 << 10

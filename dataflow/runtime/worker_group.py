@@ -23,7 +23,7 @@ from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, view
 from deltamark.dataflow.kernels.parallel.key_partition import MAX_WORKERS
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.operators.exchange import trim
-from deltamark.dataflow.runtime.batch_checks import accept_ends
+from deltamark.dataflow.runtime.inputs import accept_ends
 from deltamark.dataflow.runtime.live_plans import Counts, LivePlans
 from deltamark.dataflow.runtime.process_pool import ProcessPool, spins
 from deltamark.errors import DeltamarkError

@@ -23,9 +23,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.spark.chain import chained, identity_of, staged
-from deltamark.dataflow.spark.ingest.data_source import SPEC_OPTION, DeltaSource
-from deltamark.dataflow.spark.ingest.input_source import InputSource
-from deltamark.dataflow.spark.messages import SourceSpec
+from deltamark.dataflow.spark.data_source import SPEC_OPTION, DeltaSource
+from deltamark.dataflow.spark.messages import InputSource, SourceSpec
 from deltamark.dataflow.spark.sink import from_stored
 from deltamark.dataflow.spark.stage import STATE_VARIABLE
 from deltamark.dataflow.spark.state_log import INDEX, LogIndex, refuse_another

@@ -24,7 +24,7 @@ from deltamark.errors import DeltamarkError
 SLICED = (
     "deltamark.dataflow.builder.program",
     "deltamark.dataflow.runtime.backfill",
-    "deltamark.dataflow.runtime.binding",
+    "deltamark.dataflow.runtime.inputs",
 )
 """Modules that have the number of rows in a slice as SLICE_ROWS."""
 

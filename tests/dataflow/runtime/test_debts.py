@@ -102,7 +102,7 @@ def small_pieces(monkeypatch):
     """Let rows that cancel each other be read in different pieces."""
     monkeypatch.setattr("deltamark.dataflow.runtime.backfill.SLICE_ROWS", 32)
     monkeypatch.setattr("deltamark.dataflow.runtime.backfill.BATCH_ROWS", 32)
-    monkeypatch.setattr("deltamark.dataflow.runtime.binding.SLICE_ROWS", 32)
+    monkeypatch.setattr("deltamark.dataflow.runtime.inputs.SLICE_ROWS", 32)
 
 
 @each_case

@@ -21,7 +21,7 @@ from deltamark.dataflow.runtime.dataflow import Dataflow
 
 SMALL_SLICES = (
     patch.multiple("deltamark.dataflow.runtime.backfill", SLICE_ROWS=2, BATCH_ROWS=2),
-    patch("deltamark.dataflow.runtime.binding.SLICE_ROWS", 2),
+    patch("deltamark.dataflow.runtime.inputs.SLICE_ROWS", 2),
 )
 
 

@@ -1,8 +1,13 @@
-"""Stage 0: the stateless operators that filter and project the inputs where they are read."""
+"""Stage 0: the stateless operators that filter and project the inputs where they are read, in the tasks of a source.
+
+A task reads its share of a batch, and sends the results to the shards that own them.
+"""
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 
 import numpy as np
 import pyarrow as pa
@@ -11,10 +16,9 @@ from deltamark.dataflow.batch import Batch, Column, trusted
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.runtime.exclusive import Exclusive
 from deltamark.dataflow.runtime.one_worker import OneWorker
-from deltamark.dataflow.spark.ingest.input_source import InputColumns
-from deltamark.dataflow.spark.ingest.wire import messages_for
-from deltamark.dataflow.spark.messages import Message
+from deltamark.dataflow.spark.messages import WAKE_UP, BatchReader, InputColumns, Message, SourcePartition, SourceSpec
 from deltamark.dataflow.spark.planning.staged_plan import ROW, StageOutput
+from deltamark.dataflow.spark.wire import messages_for
 
 
 class StageZero:
@@ -67,3 +71,40 @@ def _with_texts(output: StageOutput, changes: Batch, batches: Mapping[str, Batch
     rows, texts = pa.array(changes.columns[ROW]), batches[output.input].columns
     columns = {**changes.columns, **{name: texts[origin].take(rows) for name, origin in output.texts.items()}}
     return Batch(changes.time, changes.diff, columns)
+
+
+ARROW_SCHEMA = pa.schema([
+    ("label", pa.int64()), ("edge", pa.string()), ("batch", pa.int64()), ("content", pa.binary())
+])  # fmt: skip
+"""MESSAGE_SCHEMA in Arrow's types."""
+
+
+def read(spec: str, partition: SourcePartition) -> Iterator[pa.RecordBatch]:
+    """Yield the messages of a task. spec: a `SourceSpec` as text."""
+    labels, stage_zero, reader = _open(spec)
+    batch = partition.batch
+    for message in _messages(stage_zero, reader, partition) if batch else [Message(0, WAKE_UP, b"")]:
+        yield as_arrow(message, labels, batch)
+
+
+def as_arrow(message: Message, labels: Sequence[int], batch: int) -> pa.RecordBatch:
+    """Return a message as a record batch of one row. labels: the key of each shard in Spark's shuffles."""
+    row = labels[message.shard], message.edge, batch, message.content
+    arrays = [pa.array([value], field.type) for value, field in zip(row, ARROW_SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=ARROW_SCHEMA)
+
+
+@cache
+def _open(spec_text: str) -> tuple[tuple[int, ...], StageZero, BatchReader]:
+    spec = SourceSpec.from_text(spec_text)
+    stage_zero = StageZero(spec.stage.plan.entering(spec.stage.number), spec.stage.shards)
+    opened = spec.stage.labels, stage_zero, spec.inputs.open(stage_zero.columns)
+    for _ in stage_zero.process({}):  # compiles or loads the kernels
+        pass
+    gc.freeze()  # Spark collects garbage after every task, and would look at all modules each time
+    return opened
+
+
+def _messages(stage_zero: StageZero, reader: BatchReader, partition: SourcePartition) -> Iterator[Message]:
+    for piece in partition.own_pieces:
+        yield from stage_zero.process(reader.take(partition.batch - 1, piece, partition.pieces))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import NoReturn, TypeVar
 
-from deltamark.dataflow.batch import Batch, EachBatch, Times, merged
+from deltamark.dataflow.batch import Batch, EachBatch, Times
 from deltamark.dataflow.codegen.compiled import Compiled
 from deltamark.dataflow.codegen.compiler import compile_plans
 from deltamark.dataflow.explain import StateSizes
@@ -61,7 +61,7 @@ class LivePlans(ABC):
         return self.worker.inputs
 
     def feed(self, batches: Mapping[str, Batch]) -> dict[str, Batch]:
-        return self._changes(self._run(batches, drop=False))
+        return {name: self._collected(name, each) for name, each in self._run(batches, drop=False).items()}
 
     def push(self, batches: Mapping[str, Batch]) -> int:
         return sum(map(sum, self._run(batches, drop=True).values()))
@@ -69,19 +69,11 @@ class LivePlans(ABC):
     def feed_each(self, batches: Mapping[str, Batch], ends: Times) -> tuple[dict[str, Batch], EachBatch]:
         started = perf_counter_ns()  # the checks of all batches count for the first
         counts, each = self._run_each(batches, ends, started=started, drop=False)
-        return self._changes(counts), each
+        return {name: self._collected(name, rows) for name, rows in counts.items()}, each
 
     def push_each(self, batches: Mapping[str, Batch], ends: Times) -> EachBatch:
         started = perf_counter_ns()
         return self._run_each(batches, ends, started=started, drop=True)[1]
-
-    def _changes(self, counts: Counts) -> dict[str, Batch]:
-        return {name: self._collected(name, each) for name, each in counts.items()}
-
-    def _collected(self, name: str, counts: Sequence[int]) -> Batch:
-        """Return the changes of an answer that all workers have collected."""
-        pieces = [self.worker.changes(name, rows, number) for number, rows in enumerate(counts) if rows]
-        return merged(pieces) if pieces else self.worker.changes(name, 0)
 
     def retire(self, name: str) -> None:
         if name not in self.schemas:
@@ -102,6 +94,10 @@ class LivePlans(ABC):
         self, batches: Mapping[str, Batch], ends: Times, *, started: int, drop: bool
     ) -> tuple[Counts, EachBatch]:
         """Run the program over one batch after another. started: when the call began, in nanoseconds."""
+
+    @abstractmethod
+    def _collected(self, name: str, counts: Sequence[int]) -> Batch:
+        """Return the changes of an answer that all workers have collected."""
 
     @abstractmethod
     def _drop(self, name: str) -> None:

@@ -50,11 +50,11 @@ class OneWorker(LivePlans):
         return changes if (finished := self._finished()) is None else changes + len(finished.answer.time)
 
     def _run(self, batches: Mapping[str, Batch], *, drop: bool) -> Counts:
-        self.worker.refuse_after_failure()
         pending = self._pending
         if pending is not None and not pending.is_complete:
+            self.worker.refuse_after_failure()
             self._or_drop(pending.backfill.name, lambda: self._advance_backfill(pending))
-        return _counts(self.worker.run(self._checked(batches), drop=drop))
+        return {name: (rows,) for name, rows in self.worker.run(self._checked(batches), drop=drop).items()}
 
     def _run_each(
         self, batches: Mapping[str, Batch], ends: Times, *, started: int, drop: bool
@@ -65,7 +65,11 @@ class OneWorker(LivePlans):
         times = accept_ends(ends, self.worker.last)
         pointers = self._checked(batches, int(times[-1]))
         counts, each = self.worker.run_each(pointers, times, started=started, drop=drop)
-        return _counts(counts), each
+        return {name: (rows,) for name, rows in counts.items()}, each
+
+    def _collected(self, name: str, counts: Sequence[int]) -> Batch:
+        (rows,) = counts
+        return self.worker.changes(name, rows)
 
     def _checked(self, batches: Mapping[str, Batch], end: int | None = None) -> dict[str, Pointers]:
         pointers = self.worker.checked(batches, end)
@@ -282,10 +286,6 @@ class OneWorker(LivePlans):
                 remedy = "give the live rows: history={" + repr(name) + ": [Batch(...)]}"
                 raise DeltamarkError("no arrangement has these rows", actual, remedy)
         return sources
-
-
-def _counts(counts: Mapping[str, int]) -> Counts:
-    return {name: (rows,) for name, rows in counts.items()}
 
 
 def _refuse_rows(history: History) -> None:

@@ -182,7 +182,7 @@ class Worker:
 
         drop: count the changes without collecting them.
         """
-        self._run(pointers, lambda: self._execute(self._schedule), drop=drop)
+        self._run(pointers, partial(self._execute, self._schedule), drop=drop)
         return self._take_counts()
 
     def run_each(

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import numba
 import numpy as np
 
-from deltamark.dataflow.batch import BYTES, PADDING_BYTES, Batch, EachBatch, Pointers, Times
+from deltamark.dataflow.batch import BYTES, PADDING_BYTES, Batch, EachBatch, Pointers, Times, merged
 from deltamark.dataflow.explain import StateSizes, state_sizes
 from deltamark.dataflow.kernels import interpreter
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, view
@@ -94,12 +94,12 @@ class WorkerGroup(LivePlans):
         return dict(zip(self.schemas, reported.T.tolist(), strict=True))
 
     def _collected(self, name: str, counts: Sequence[int]) -> Batch:
-        changes = super()._collected(name, counts)
+        pieces = [self.worker.changes(name, rows, number) for number, rows in enumerate(counts) if rows]
         for number, rows in enumerate(counts):
             if 8 * rows > MAX_KEPT_BYTES and self._pool.workers > 1:
                 for vector in self.compiled.roots[name].vectors[number]:
                     self._program.memory.clear(vector, 8 * rows)
-        return changes
+        return merged(pieces) if pieces else self.worker.changes(name, 0)
 
     def take(self, message: Any) -> int:
         """Take batches from the source of every worker for `push_taken`; return their number of rows."""

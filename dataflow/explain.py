@@ -37,6 +37,9 @@ class Measurement:
 
 Measurements = Mapping[ProgramPart, Measurement]
 
+StateSizes = Mapping[ProgramPart, tuple[int, int]]
+"""The rows and bytes that parts of a program keep."""
+
 
 @dataclass
 class PlanTree:
@@ -52,9 +55,9 @@ class PlanTree:
         """Add a line above the next trees."""
         self._lines.append((None, text))
 
-    def add(self, compiled: Compiled, titles: Mapping[str, str] | None = None) -> None:
+    def add(self, compiled: Compiled, sizes: StateSizes, titles: Mapping[str, str] | None = None) -> None:
         """Add the trees of a program. titles: replacements for the lines of answers, by the names of their plans."""
-        self._state |= state_sizes(compiled)
+        self._state |= sizes
         self._stored |= {each.part: each.arrangement.stored for each in compiled.arrangements}
         for part in compiled.node_parts:
             if isinstance(part.role, Answer):
@@ -92,11 +95,11 @@ class PlanTree:
     def __str__(self) -> str:
         if not self._lines:
             return ""
-        columns = [_aligned(name, cells) for name, cells in self._cells().items() if any(cells)]
+        columns = [_aligned(name, texts) for name, texts in self._numbers_of().items() if any(texts)]
         trees = ["plan", *(text for _, text in self._lines)]
         return "\n".join("  ".join(row) for row in zip(*columns, trees, strict=True))
 
-    def _cells(self) -> Mapping[str, Sequence[str]]:
+    def _numbers_of(self) -> Mapping[str, Sequence[str]]:
         """Return the columns of numbers by their titles."""
         kept = any(rows for rows, _ in self._state.values())
         total = sum(each.seconds for each in self.measured.values()) or 1
@@ -114,9 +117,9 @@ class PlanTree:
         return columns
 
 
-def _aligned(name: str, cells: Sequence[str]) -> list[str]:
-    width = max(map(len, [name, *cells]))
-    return [each.rjust(width) for each in (name, *cells)]
+def _aligned(name: str, texts: Sequence[str]) -> list[str]:
+    width = max(map(len, [name, *texts]))
+    return [each.rjust(width) for each in (name, *texts)]
 
 
 def _brief(part: NodePart) -> str:
@@ -139,8 +142,8 @@ def _stored(term: Term) -> str:
     return f"a bitmap of {len(term.args)} filters" if term.op == "passes" else sql(term)
 
 
-def state_sizes(compiled: Compiled) -> dict[ProgramPart, tuple[int, int]]:
-    """Return the rows and bytes that each part keeps."""
+def state_sizes(compiled: Compiled) -> StateSizes:
+    """Return the rows and bytes that each part keeps in this process."""
     memory: dict[object, int] = defaultdict(int)
     reserved = compiled.program.state_memory()
     for address, size in compiled.program.memory.resident(reserved).items():
@@ -152,15 +155,15 @@ def explain_plans(plans: Mapping[str, Node], workers: int = 1) -> str:
     """Describe the program of plans, by the names of their answers, without running it."""
     compiled = compile_plans(plans, workers)
     try:
-        return explain(compiled)
+        return explain(compiled, {})
     finally:
         compiled.program.memory.close()
 
 
-def explain(compiled: Compiled, measured: Measurements | None = None) -> str:
+def explain(compiled: Compiled, sizes: StateSizes, measured: Measurements | None = None) -> str:
     """Describe a program as a tree for each answer, with the state of its parts and the measurements of a run."""
     tree = PlanTree(measured or {})
-    tree.add(compiled)
+    tree.add(compiled, sizes)
     notes = [_choice(*each) for each in choices(compiled)]
     if measured:
         milliseconds = 1e3 * sum(each.seconds for each in measured.values())
@@ -182,10 +185,9 @@ def _choice(what: str, choice: Choice) -> str:
     return f"{what}: {len(choice.filters)} residual filters, {shared} (estimated), rather than {separate}"
 
 
-def sharing(compiled: Compiled) -> list[tuple[str, list[str], int, int]]:
+def sharing(compiled: Compiled, sizes: StateSizes) -> list[tuple[str, list[str], int, int]]:
     """List the arrangements: the rows that each arranges, the dataflows that read it, its rows and its bytes."""
     used = {name: reachable([root.part]) for name, root in compiled.roots.items()}
-    sizes = state_sizes(compiled)
     return [
         (
             _arranged(each.key.node, each.key.names),

@@ -16,84 +16,57 @@ Names are imported when they are first used, because the compiled kernels take a
 
 from __future__ import annotations
 
+import ast
 from importlib import import_module
+from pkgutil import get_data
 from typing import TYPE_CHECKING
 
-from deltamark.errors import DeltamarkError, unknown_attribute
+from deltamark.errors import unknown_attribute
 
 if TYPE_CHECKING:
-    from deltamark.dataflow.batch import Batch
-    from deltamark.dataflow.language.collection import Collection, source
-    from deltamark.dataflow.language.expr import Expr, col, count, when
-    from deltamark.dataflow.language.motif import Atom, delta_query
-    from deltamark.dataflow.motifs.static import StaticMotif
-    from deltamark.dataflow.runtime.dataflow import Dataflow
-    from deltamark.dataflow.runtime.hold import Hold
-    from deltamark.dataflow.sql.arrow_tables import arrow_batch, arrow_changes, arrow_table, parquet_table
-    from deltamark.dataflow.sql.query import sql
-    from deltamark.dataflow.sql.tables import sql_tables
-    from deltamark.dataflow.types import (
-        BOOL,
-        NULL,
-        SHORT,
-        TEXT,
-        Schema,
-        Type,
-        code_type,
-        date_type,
-        decimal,
-        integer,
-    )
+    from deltamark.dataflow.batch import Batch as Batch
+    from deltamark.dataflow.language.collection import Collection as Collection
+    from deltamark.dataflow.language.collection import source as source
+    from deltamark.dataflow.language.expr import Expr as Expr
+    from deltamark.dataflow.language.expr import col as col
+    from deltamark.dataflow.language.expr import count as count
+    from deltamark.dataflow.language.expr import when as when
+    from deltamark.dataflow.language.motif import Atom as Atom
+    from deltamark.dataflow.language.motif import delta_query as delta_query
+    from deltamark.dataflow.motifs.static import StaticMotif as StaticMotif
+    from deltamark.dataflow.runtime.dataflow import Dataflow as Dataflow
+    from deltamark.dataflow.runtime.dataflow import Hold as Hold
+    from deltamark.dataflow.sql.arrow_tables import arrow_batch as arrow_batch
+    from deltamark.dataflow.sql.arrow_tables import arrow_changes as arrow_changes
+    from deltamark.dataflow.sql.arrow_tables import arrow_table as arrow_table
+    from deltamark.dataflow.sql.arrow_tables import parquet_table as parquet_table
+    from deltamark.dataflow.sql.query import sql as sql
+    from deltamark.dataflow.sql.tables import sql_tables as sql_tables
+    from deltamark.dataflow.types import BOOL as BOOL
+    from deltamark.dataflow.types import NULL as NULL
+    from deltamark.dataflow.types import SHORT as SHORT
+    from deltamark.dataflow.types import TEXT as TEXT
+    from deltamark.dataflow.types import Schema as Schema
+    from deltamark.dataflow.types import Type as Type
+    from deltamark.dataflow.types import code_type as code_type
+    from deltamark.dataflow.types import date_type as date_type
+    from deltamark.dataflow.types import decimal as decimal
+    from deltamark.dataflow.types import integer as integer
+    from deltamark.errors import DeltamarkError as DeltamarkError
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "BOOL",
-    "NULL",
-    "SHORT",
-    "TEXT",
-    "Atom",
-    "Batch",
-    "Collection",
-    "Dataflow",
-    "DeltamarkError",
-    "Expr",
-    "Hold",
-    "Schema",
-    "StaticMotif",
-    "Type",
-    "__version__",
-    "arrow_batch",
-    "arrow_changes",
-    "arrow_table",
-    "code_type",
-    "col",
-    "count",
-    "date_type",
-    "decimal",
-    "delta_query",
-    "integer",
-    "parquet_table",
-    "source",
-    "sql",
-    "sql_tables",
-    "when",
-]
 
-_NAMES = {
-    "batch": ("Batch",),
-    "language.collection": ("Collection", "source"),
-    "language.expr": ("Expr", "col", "count", "when"),
-    "language.motif": ("Atom", "delta_query"),
-    "motifs.static": ("StaticMotif",),
-    "runtime.dataflow": ("Dataflow",),
-    "runtime.hold": ("Hold",),
-    "sql.arrow_tables": ("arrow_batch", "arrow_changes", "arrow_table", "parquet_table"),
-    "sql.query": ("sql",),
-    "sql.tables": ("sql_tables",),
-    "types": ("BOOL", "NULL", "SHORT", "TEXT", "Schema", "Type", "code_type", "date_type", "decimal", "integer"),
-}
-_MODULE_OF = {name: f"deltamark.dataflow.{module}" for module, names in _NAMES.items() for name in names}
+def _modules() -> dict[str, str]:
+    """Return the module of each public name: the imports for type checkers, above, are the only list of them."""
+    statements = ast.parse(get_data(__name__, "__init__.py") or b"").body
+    (listed,) = (each for each in statements if isinstance(each, ast.If))
+    modules = {each.names[0].name: str(each.module) for each in listed.body if isinstance(each, ast.ImportFrom)}
+    return {"__version__": __name__} | modules
+
+
+_MODULE_OF = _modules()
+__all__ = list(_MODULE_OF)
 
 
 def __getattr__(name: str) -> object:

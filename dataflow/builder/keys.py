@@ -13,7 +13,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal, NamedTuple
 
-from deltamark.dataflow.builder.program import Program, ProgramPart
+from deltamark.dataflow.builder.program import (
+    Address,
+    BlockAddress,
+    CellAddress,
+    Program,
+    ProgramPart,
+    VectorAddress,
+)
 from deltamark.dataflow.builder.stream import KeyPartition, Stream
 from deltamark.dataflow.builder.sweeps import TextStore
 from deltamark.dataflow.kernels import expressions
@@ -38,8 +45,8 @@ TABLE_ENTRIES = 1024
 class Interner:
     """The block of an interner, the cells of its stored columns, and the part of the program that it belongs to."""
 
-    block: int
-    stored: tuple[int, ...]
+    block: BlockAddress
+    stored: tuple[VectorAddress, ...]
     part: ProgramPart
 
     @classmethod
@@ -47,10 +54,10 @@ class Interner:
         """Make the interner of keys of some types."""
         with program.building(ProgramPart()):
             reserve = program.memory.reserve
-            stored = tuple(program.cell(reserve(UNBOUNDED_WORDS)) for _ in types)
+            stored = tuple(program.array() for _ in types)
             block = program.block(
                 InternerBlock, columns=len(types), table=reserve(TABLE_ENTRIES), mask=TABLE_ENTRIES - 1,
-                free=reserve(UNBOUNDED_WORDS), stored=program.table(list(map(program.address, stored))),
+                free=reserve(UNBOUNDED_WORDS), stored=program.table(list(map(program.read, stored))),
                 count=reserve(UNBOUNDED_WORDS), empty_since=reserve(UNBOUNDED_WORDS),
                 waiting=reserve(UNBOUNDED_WORDS), frontier=program.frontier,
             )  # fmt: skip
@@ -60,11 +67,11 @@ class Interner:
             return cls(block, stored, program.part)
 
     @property
-    def next_id_address(self) -> int:
+    def next_id_address(self) -> Address:
         """The address of the first id that was never given."""
-        return self.block + InternerBlock.fields["next_id"].offset
+        return Address(self.block + InternerBlock.fields["next_id"].offset)
 
-    def ids(self, stream: Stream, names: Sequence[str]) -> int:
+    def ids(self, stream: Stream, names: Sequence[str]) -> VectorAddress:
         """Append the numbering of a stream's rows by some columns; return the cell of the ids."""
         program, result = stream.program, stream.program.vector()
         program.part.uses.add(self.part)
@@ -94,7 +101,7 @@ class Interner:
         raise AssertionError("an interner does not fail")
 
 
-def _mark_interned(block: int, column: int, texts: TextStore) -> None:
+def _mark_interned(block: BlockAddress, column: int, texts: TextStore) -> None:
     garbage.mark_interned(TextPool(texts.block), InternerBlock(block), column)
 
 
@@ -136,7 +143,7 @@ class Key:
     numbers are places among the keys of one worker; text_digits: the digits that are numbers of texts.
     """
 
-    cell: int
+    cell: VectorAddress
     low: int
     high: int
     form: Literal["single", "packed", "interned"]
@@ -166,7 +173,7 @@ def key_of(stream: Stream, names: Sequence[str], types: Sequence[Type], interner
     return Key(_pack(stream, names, types), 0, size - 1, "packed", text_digits=texts)
 
 
-def _compact(stream: Stream, partition: KeyPartition) -> int:
+def _compact(stream: Stream, partition: KeyPartition) -> VectorAddress:
     """Return the cell of the places of a stream's keys."""
     result = stream.program.vector()
     stream.program.add(
@@ -176,7 +183,7 @@ def _compact(stream: Stream, partition: KeyPartition) -> int:
     return result
 
 
-def _pack(stream: Stream, names: Sequence[str], types: Sequence[Type]) -> int:
+def _pack(stream: Stream, names: Sequence[str], types: Sequence[Type]) -> VectorAddress:
     """Return the cell of the packed key columns."""
     program, size = stream.program, stream.size
     cell = program.vector()
@@ -200,8 +207,8 @@ def _digits(types: Sequence[Type]) -> list[Digit]:
 
 
 def key_columns(
-    stream: Stream, cell: int, key: Key, names: Sequence[str], types: Sequence[Type]
-) -> Mapping[str, Callable[[], int]]:
+    stream: Stream, cell: VectorAddress, key: Key, names: Sequence[str], types: Sequence[Type]
+) -> Mapping[str, Callable[[], VectorAddress]]:
     """Return for each key column a function that appends its computation from a cell of a stream's keys."""
     if key.partition is not None:
         return {names[0]: partial(_expand, stream, cell, key.partition)}
@@ -215,7 +222,7 @@ def key_columns(
     return {name: partial(unpack, stream, cell, digit, key_count(types)) for name, digit in digits}
 
 
-def _expand(stream: Stream, cell: int, partition: KeyPartition) -> int:
+def _expand(stream: Stream, cell: VectorAddress, partition: KeyPartition) -> VectorAddress:
     """Return the cell of the keys at the places in a cell."""
     result = stream.program.vector()
     stream.program.add(
@@ -225,7 +232,7 @@ def _expand(stream: Stream, cell: int, partition: KeyPartition) -> int:
     return result
 
 
-def _unpack_by_table(stream: Stream, cell: int, digit: Digit, keys: int) -> int:
+def _unpack_by_table(stream: Stream, cell: VectorAddress, digit: Digit, keys: int) -> VectorAddress:
     result, table = stream.program.vector(), stream.program.table([digit.of(key) for key in range(keys)])
     stream.program.add(
         Opcode.LOOKUP, expressions.LookupBlock, size=stream.size, values=cell, table=table, low=0, result=result
@@ -233,7 +240,7 @@ def _unpack_by_table(stream: Stream, cell: int, digit: Digit, keys: int) -> int:
     return result
 
 
-def _unpack_by_division(stream: Stream, cell: int, digit: Digit, _keys: int) -> int:
+def _unpack_by_division(stream: Stream, cell: VectorAddress, digit: Digit, _keys: int) -> VectorAddress:
     result = stream.program.vector()
     stream.program.add(
         Opcode.UNPACK, expressions.UnpackBlock, size=stream.size, number=cell, divisor=digit.divisor, radix=digit.radix,
@@ -277,7 +284,7 @@ class RowCount:
 class KeyIds:
     """The ids of the keys of an operator: the block of their map, and a bound on the number of ids."""
 
-    block: int
+    block: BlockAddress
     capacity: int
 
     @property
@@ -285,7 +292,7 @@ class KeyIds:
         return bool(KeyMap(self.block).as_words.table)
 
 
-def key_ids(program: Program, key: Key, rows: RowCount, incoming: int, *, state_words: int = 1) -> KeyIds:
+def key_ids(program: Program, key: Key, rows: RowCount, incoming: CellAddress, *, state_words: int = 1) -> KeyIds:
     """Make the map of keys to ids. rows: the live rows; incoming: the cell of the rows that a slice adds.
 
     state_words: the size of the state of a key.
@@ -312,5 +319,5 @@ def key_ids(program: Program, key: Key, rows: RowCount, incoming: int, *, state_
     return KeyIds(block, UNBOUNDED_WORDS)
 
 
-def _mark(block: int, digit: Digit, texts: TextStore) -> None:
+def _mark(block: BlockAddress, digit: Digit, texts: TextStore) -> None:
     garbage.mark_keys(TextPool(texts.block), KeyMap(block), digit.divisor, digit.radix, digit.low)

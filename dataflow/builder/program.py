@@ -1,25 +1,21 @@
 """A program under construction: its memory, its blocks and cells, and its operators in the order in which they run.
 
-A cell is a word that holds an address or a size; a vector is an array for the rows of a slice, and is known by its
-cell. Nothing in this module depends on the kinds of operators.
+`runtime.worker` runs it. A cell is a word that holds an address or a size; a vector is an array for the rows of a
+slice, and is known by its cell. Nothing in this module depends on the kinds of operators.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import NewType, Protocol
 
-from deltamark.dataflow.builder.growth import make_room
 from deltamark.dataflow.builder.idle import IdleTable, never_idle
 from deltamark.dataflow.builder.sweeps import Sweeper
-from deltamark.dataflow.kernels import interpreter, status
-from deltamark.dataflow.kernels.batches import take_batch
 from deltamark.dataflow.kernels.core.blocks import Block, Operator
-from deltamark.dataflow.kernels.core.guard import CHECKED, REGISTRY, OutOfBoundsError, forget, register
+from deltamark.dataflow.kernels.core.guard import CHECKED, forget, register
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, Memory, view
-from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.program import ProgramBlock
 
 SLICE_ROWS = 4096
@@ -35,6 +31,21 @@ GAP_BYTES = 8 if CHECKED else 0
 
 CHUNK_WORDS = 1 << 18
 """Words that are reserved together for blocks, cells and tables."""
+
+
+Address = NewType("Address", int)
+"""The address of a word in the memory of a program."""
+
+CellAddress = NewType("CellAddress", int)
+"""The address of a cell that holds a number."""
+
+VectorAddress = NewType("VectorAddress", int)
+"""The address of a cell that holds the address of an array: a vector, or the values that an operator stores."""
+
+BlockAddress = NewType("BlockAddress", int)
+TableAddress = NewType("TableAddress", int)
+
+NO_VECTOR = VectorAddress(0)
 
 
 class OperatorState(Protocol):
@@ -56,21 +67,28 @@ class ProgramPart:
 class Op:
     """The block of an operator, and the part that it belongs to. Late operators run after all others."""
 
-    block: int
+    block: BlockAddress
     part: ProgramPart
     late: bool
+
+    @property
+    def opcode(self) -> int:
+        return Operator(self.block).opcode
 
 
 @dataclass(frozen=True)
 class Schedule:
     """Operators in the order in which they run: the `ProgramBlock`, and the blocks of the operators."""
 
-    block: int
-    ops: Sequence[int]
+    block: BlockAddress
+    ops: Sequence[BlockAddress]
 
 
 class Program:
-    """The memory and the operators of a program that `workers` workers run, each in a process of its own."""
+    """The memory and the operators of a program that `workers` workers run, each in a process of its own.
+
+    It is built, and parts of it are dropped, between the calls of the Worker that runs it.
+    """
 
     def __init__(self, workers: int = 1) -> None:
         self.workers = workers
@@ -78,27 +96,25 @@ class Program:
         self.memory.owner = self.base = ProgramPart()
         """The part of the memory that the whole program uses."""
         self._chunk = self._chunk_end = 0
-        self._vectors: dict[int, int] = {}
+        self._vectors: dict[int, VectorAddress] = {}
         """The cell of each reservation that is the memory of a vector."""
         self.sizes: dict[int, int] = {}
         """The number of words of each block, table and cell, by address."""
         self.ops: list[Op] = []
-        self.states: dict[int, OperatorState] = {}
+        self.states: dict[BlockAddress, OperatorState] = {}
         """The states of the operators that keep rows or can fail, by block."""
         with self.memory.or_closed():
-            self.frontier, self.worker, self.spins = self.words(1), self.words(1), self.words(1)
+            self.frontier, self.worker, self.spins = self.cell(), self.cell(), self.cell()
             """Cells: the end of the superstep, the number of this worker, its loads for another worker's message."""
-            self.stop = self.memory.share(1)
+            self.stop = CellAddress(self.memory.share(1))
             """A cell that is not 0 once a worker has failed."""
             self.one = self.cell(1)
             self.fan_out = self.cell()
             """The cell of the most rows that an operator has made of the slice: see kernels.program."""
-            self.zeros = self.cell(self.memory.reserve(UNBOUNDED_WORDS))
-            """The cell of a vector of zeros."""
-        self.failed_step = -1
-        """The step at which an operator of this worker has failed; -1 if none has."""
-        self._running: Schedule | None = None
-        self._worker_values: list[tuple[int, Sequence[int]]] = []
+            self.zeros = self.array()
+            """A vector of zeros."""
+        self.worker_words: list[tuple[Address, Sequence[int]]] = []
+        """Words that differ between workers: the address of each, and its value for each worker."""
         self.slice_rows: int | None = None
         """The rows of a slice, if not the default."""
         self.sweeper = Sweeper()
@@ -108,15 +124,9 @@ class Program:
         reserve = self.memory.reserve if self.workers == 1 else self.memory.share
         return [reserve(words) for _ in range(self.workers)]
 
-    def set_per_worker(self, address: int, values: Sequence[int]) -> None:
-        """Give a word its value for each worker; before `become_worker` it holds that of the first."""
-        self._worker_values.append((address, values))
-
-    def become_worker(self, worker: int) -> None:
-        """Turn this process's copy of the program into that of a worker."""
-        view(self.worker, 1)[0] = worker
-        for address, values in self._worker_values:
-            view(address, 1)[0] = values[worker]
+    def set_per_worker(self, address: Address, values: Sequence[int]) -> None:
+        """Give a word its value for each worker; until the workers are forked it holds that of the first."""
+        self.worker_words.append((address, values))
 
     @property
     def part(self) -> ProgramPart:
@@ -156,54 +166,7 @@ class Program:
                 self._vectors.pop(address, None)
                 self.memory.release(address)
 
-    def run(self, schedule: Schedule, start: int, wait: Callable[[], None]) -> None:
-        """Run operators from number `start` on, or over all slices of the inputs if it is -1.
-
-        If a table is too small, it is enlarged. wait: called while another worker is awaited.
-        """
-        self._running = schedule
-        stopped = self._run(schedule, start)
-        while stopped != status.DONE:
-            at, reason = divmod(stopped, 4)
-            if reason == status.FAILED:
-                self.failed_step = self.step
-                raise self.states[schedule.ops[at]].problem()
-            if reason == status.WAITING:
-                wait()
-            else:
-                make_room(self, schedule.ops[at])
-            stopped = self._run(schedule, at)
-
-    @property
-    def step(self) -> int:
-        """The number of the step that runs: all workers count the operators of all supersteps alike."""
-        if self._running is None:
-            return 0
-        program = ProgramBlock(self._running.block)
-        return program.supersteps * len(self._running.ops) + program.running
-
-    def run_batches(self, schedule: Schedule, batches: int) -> None:
-        """Run the batches of a `BatchesBlock` one after another, as one feed."""
-        program = ProgramBlock(schedule.block)
-        try:
-            program.batches = batches
-            take_batch(program)
-            self.run(schedule, -1, wait_alone)
-        finally:
-            program.batches = 0
-
-    def _run(self, schedule: Schedule, start: int) -> int:
-        try:
-            stopped: int = interpreter.run(schedule.block, start)
-        except OutOfBoundsError:
-            at = ProgramBlock(schedule.block).running
-            block = schedule.ops[at]
-            fault = REGISTRY.fault() if REGISTRY else ""
-            name = Opcode(Operator(block).opcode).name
-            raise OutOfBoundsError(f"operator {at}, {name} at {block:#x}: {fault}") from None
-        return stopped
-
-    def words(self, count: int, values: Sequence[int] = ()) -> int:
+    def words(self, count: int, values: Sequence[int] = ()) -> Address:
         """Allocate words, the first of which hold `values`; return their address."""
         if self._chunk + 8 * count > self._chunk_end:
             size = max(count, CHUNK_WORDS)
@@ -211,7 +174,7 @@ class Program:
                 self._chunk = self.memory.reserve(size)
             forget(self._chunk, 8 * size)  # only the blocks in the chunk may be touched
             self._chunk_end = self._chunk + 8 * size
-        address = self._chunk
+        address = Address(self._chunk)
         self._chunk += 8 * count + GAP_BYTES
         self.sizes[address] = count
         register(address, 8 * count, f"a block of {count} words")
@@ -219,49 +182,61 @@ class Program:
             view(address, len(values))[:] = values
         return address
 
-    def cell(self, content: int = 0) -> int:
+    def cell(self, content: int = 0) -> CellAddress:
         """Make a cell; return its address."""
-        return self.words(1, [content])
+        return CellAddress(self.words(1, [content]))
 
-    def vector(self) -> int:
+    def read(self, cell: CellAddress | VectorAddress) -> int:
+        """Return the number or the address that a cell holds."""
+        return int(view(cell, 1)[0])
+
+    def write(self, cell: CellAddress, content: int) -> None:
+        """Let a cell hold a number."""
+        view(cell, 1)[0] = content
+
+    def array(self) -> VectorAddress:
+        """Make an array of unknown size, which is not moved; return its cell."""
+        return VectorAddress(self.words(1, [self.memory.reserve(UNBOUNDED_WORDS)]))
+
+    def alias(self) -> VectorAddress:
+        """Make a cell that gets the address of other arrays while the program runs."""
+        return VectorAddress(self.words(1))
+
+    def vector(self) -> VectorAddress:
         """Make a vector with room for any slice; return its cell."""
-        address = self.memory.reserve(UNBOUNDED_WORDS)
-        self._vectors[address] = self.cell(address)
-        return self._vectors[address]
+        cell = self.array()
+        self._vectors[self.read(cell)] = cell
+        return cell
 
-    def vectors(self) -> set[int]:
+    def vectors(self) -> set[VectorAddress]:
         """Return the cells of all vectors that have memory of their own."""
         return set(self._vectors.values())
 
-    def address(self, cell: int) -> int:
-        """Return the address that a cell holds."""
-        return int(view(cell, 1)[0])
-
-    def move_vector(self, cell: int, address: int) -> None:
+    def move_vector(self, cell: VectorAddress, address: int) -> None:
         """Let a vector use the memory of another one."""
-        own = self.address(cell)
+        own = self.read(cell)
         if own != address:
             view(cell, 1)[0] = address
             del self._vectors[own]
             self.memory.release(own)
 
-    def table(self, values: Sequence[int]) -> int:
+    def table(self, values: Sequence[int]) -> TableAddress:
         """Make a table of words; return its address."""
-        return self.words(max(len(values), 1), values)
+        return TableAddress(self.words(max(len(values), 1), values))
 
-    def block(self, kind: type[Block], **fields: int) -> int:
+    def block(self, kind: type[Block], **fields: int) -> BlockAddress:
         """Make a block; return its address."""
-        return self.words(kind.size_in_words, kind.words(**fields))
+        return BlockAddress(self.words(kind.size_in_words, kind.words(**fields)))
 
-    def add(self, code: int, kind: type[Operator], **fields: int) -> int:
+    def add(self, code: int, kind: type[Operator], **fields: int) -> BlockAddress:
         """Append an operator; return the address of its block."""
         return self._add(code, kind, fields, late=False)
 
-    def add_late(self, code: int, kind: type[Operator], **fields: int) -> int:
+    def add_late(self, code: int, kind: type[Operator], **fields: int) -> BlockAddress:
         """Append an operator that runs after all others that are not late; return the address of its block."""
         return self._add(code, kind, fields, late=True)
 
-    def _add(self, code: int, kind: type[Operator], fields: Mapping[str, int], *, late: bool) -> int:
+    def _add(self, code: int, kind: type[Operator], fields: Mapping[str, int], *, late: bool) -> BlockAddress:
         block = self.block(kind, opcode=code, **fields)
         self.ops.append(Op(block, self.part, late))
         return block
@@ -270,7 +245,9 @@ class Program:
         """Add the state of the last operator."""
         self.states[self.ops[-1].block] = state
 
-    def schedule(self, inputs: Sequence[int], ops: Sequence[Op], idle_table: IdleTable = never_idle) -> Schedule:
+    def schedule(
+        self, inputs: Sequence[BlockAddress], ops: Sequence[Op], idle_table: IdleTable = never_idle
+    ) -> Schedule:
         """Make the schedule of operators over the slices of inputs.
 
         idle_table: makes the table of idle operators. It is valid until an operator is bound to other cells.
@@ -278,25 +255,20 @@ class Program:
         blocks = [op.block for op in in_order(ops)]
         idle = idle_table(blocks, self.one)
         with self.building(self.base):
-            memory = self.memory.reserve(ProgramBlock.size_in_words + len(inputs) + len(blocks) + len(idle))
+            words = ProgramBlock.size_in_words + len(inputs) + len(blocks) + len(idle)
+            memory = BlockAddress(self.memory.reserve(words))
         table = memory + 8 * ProgramBlock.size_in_words
         rows = self.slice_rows or SLICE_ROWS * (1 if self.workers == 1 else WORKERS_SLICE_FACTOR)
-        words = ProgramBlock.words(
+        content = ProgramBlock.words(
             inputs=len(inputs), input_blocks=table, ops=len(blocks), op_blocks=table + 8 * len(inputs),
             frontier=self.frontier, slice_rows=rows, workers=self.workers, worker=self.worker, fan_out=self.fan_out,
             stop=self.stop, max_slice_rows=rows, idle=table + 8 * (len(inputs) + len(blocks)),
         )  # fmt: skip
-        view(memory, len(words))[:] = words
-        content = [*inputs, *blocks, *idle]
-        view(table, len(content))[:] = content
+        content += [*inputs, *blocks, *idle]
+        view(memory, len(content))[:] = content
         return Schedule(memory, blocks)
 
 
 def in_order(ops: Sequence[Op]) -> list[Op]:
     """Return operators in the order in which they run."""
     return sorted(ops, key=lambda op: op.late)
-
-
-def wait_alone() -> None:
-    """Refuse to wait: a single worker never has to."""
-    raise AssertionError("a single worker waits for no other")

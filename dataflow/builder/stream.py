@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from deltamark.dataflow.builder.program import Program
+from deltamark.dataflow.builder.program import NO_VECTOR, CellAddress, Program, VectorAddress
 from deltamark.dataflow.builder.texts import InputText
 from deltamark.dataflow.kernels import expressions
 from deltamark.dataflow.kernels.core.memory import view
@@ -20,8 +20,8 @@ class KeyPartition:
     column: str
     low: int
     workers: int
-    worker: int
-    """The cell of the number of the worker that owns all keys of the stream."""
+    worker: CellAddress
+    """The number of the worker that owns all keys of the stream."""
 
     def key(self, place: int) -> int:
         """Return the key at a place among those of this worker."""
@@ -34,16 +34,16 @@ class KeyPartition:
 
 @dataclass(frozen=True)
 class Selection:
-    """The cell of the numbers of some rows of a stream, 0 for all of them, and the cell of their number."""
+    """The numbers of some rows of a stream, or NO_VECTOR for all of them, and how many they are."""
 
     stream: Stream
-    selected: int
-    size: int
+    selected: VectorAddress
+    size: CellAddress
 
     @classmethod
     def of(cls, stream: Stream) -> Selection:
         """Return the selection of all rows of a stream, or of those of another one that it consists of."""
-        return stream.dealt or cls(stream, 0, stream.size)
+        return stream.dealt or cls(stream, NO_VECTOR, stream.size)
 
 
 @dataclass
@@ -51,21 +51,21 @@ class Stream:
     """A stream of updates. Columns are computed once, when an operator first reads them."""
 
     program: Program
-    size: int
-    times: int | Callable[[], int]
+    size: CellAddress
+    times: VectorAddress | Callable[[], VectorAddress]
     """The cell of the times, or the function that appends their computation."""
-    diffs: int | Callable[[], int]
-    compute: Callable[[str], int]
+    diffs: VectorAddress | Callable[[], VectorAddress]
+    compute: Callable[[str], VectorAddress]
     """Append the computation of a column, and return its cell."""
-    computed: dict[str, int] = field(default_factory=dict)
+    computed: dict[str, VectorAddress] = field(default_factory=dict)
     """The cells of the columns that are computed already."""
-    raw: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    raw: Mapping[str, tuple[VectorAddress, int]] = field(default_factory=dict)
     """Columns of an input as they are stored: cell, and bytes of a value."""
     partition: KeyPartition | None = None
     """The partition of its keys, if this worker owns blocks of them."""
     input_text: Callable[[str], InputText | None] = lambda _: None
     """Return a column of text as the feed has it, or None if the feed does not have it."""
-    late: Mapping[str, Callable[[Stream, int], int]] = field(default_factory=dict)
+    deferred: Mapping[str, Callable[[Stream, VectorAddress], VectorAddress]] = field(default_factory=dict)
     """Columns that cost less after a selection: append the computation for a stream of the rows at a selection."""
     dealt: Selection | None = None
     """The rows of another stream that this one consists of, if no operator but the deal has selected them."""
@@ -75,7 +75,7 @@ class Stream:
         """The part of the program to which its columns belong, whichever part reads them."""
 
     @property
-    def time(self) -> int:
+    def time(self) -> VectorAddress:
         """The cell of the times."""
         if not isinstance(self.times, int):
             with self.program.building(self.part):
@@ -83,26 +83,26 @@ class Stream:
         return self.times
 
     @property
-    def diff(self) -> int:
+    def diff(self) -> VectorAddress:
         """The cell of the diffs."""
         if not isinstance(self.diffs, int):
             with self.program.building(self.part):
                 self.diffs = self.diffs()
         return self.diffs
 
-    def stored(self, name: str) -> tuple[int, int]:
+    def stored(self, name: str) -> tuple[VectorAddress, int]:
         """Return the cell of a column, and the bytes of a value: as stored if it is an input's, else 8."""
         return self.raw[name] if name in self.raw else (self.column(name), 8)
 
-    def column(self, name: str) -> int:
+    def column(self, name: str) -> VectorAddress:
         """Return the cell of a column, a vector of int64."""
         with self.program.building(self.part):
             if name not in self.computed:
                 self.computed[name] = self.compute(name)
         return self.computed[name]
 
-    def take(self, source: int, selection: int, width: int = 8) -> int:
-        """Append the copy of a source's values at a selection (0: all) of this stream's size; return its cell."""
+    def take(self, source: VectorAddress, selection: VectorAddress, width: int = 8) -> VectorAddress:
+        """Append the copy of a source's values at a selection of this stream's size, or of all; return its cell."""
         result = self.program.vector()
         self.program.add(
             Opcode.TAKE, expressions.TakeBlock, size=self.size, source=source, width=width, selected=selection,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar
 
+from deltamark.dataflow.builder.program import VectorAddress
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.builder.texts import (
     TextCells,
@@ -22,9 +23,9 @@ from deltamark.dataflow.types import NULL
 from deltamark.errors import DeltamarkError
 
 
-def evaluate(stream: Stream, term: Term) -> int:
+def evaluate(stream: Stream, term: Term) -> VectorAddress:
     """Append the computation of a term over a stream; return the cell of its values."""
-    return _Evaluator(stream).cell(term)
+    return VectorAddress(_Evaluator(stream).cell(term))
 
 
 def _texts(stream: Stream, term: Term) -> TextCells:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from deltamark.dataflow.builder.program import Program
+from deltamark.dataflow.builder.program import NO_VECTOR, Address, CellAddress, Program, VectorAddress
 from deltamark.dataflow.builder.sweeps import TextStore
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
 from deltamark.dataflow.kernels.opcodes import Opcode
@@ -24,23 +24,23 @@ TABLE_ENTRIES = 1024
 class TextCells:
     """The cells of the addresses and of the lengths of the texts of a slice; a missing text has a negative length."""
 
-    start: int
-    length: int
+    start: VectorAddress
+    length: VectorAddress
 
 
 @dataclass(frozen=True)
 class InputText:
     """A column of text as the feed has it: the cells of its offsets, its bytes, and its flags of missing texts.
 
-    missing: 0 if no text is NULL; rows: the cell of a selection of rows, or 0 for all rows.
+    missing: NO_VECTOR if no text is NULL; rows: the cell of a selection of rows, or NO_VECTOR for all rows.
     """
 
-    offsets: int
-    bytes: int
-    missing: int
-    rows: int = 0
+    offsets: VectorAddress
+    bytes: VectorAddress
+    missing: VectorAddress
+    rows: VectorAddress = NO_VECTOR
 
-    def cells(self, program: Program, size: int) -> TextCells:
+    def cells(self, program: Program, size: CellAddress) -> TextCells:
         """Append the reading of the texts."""
         texts = TextCells(program.vector(), program.vector())
         program.add(
@@ -65,7 +65,7 @@ def _new_store(program: Program) -> TextStore:
         starts=reserve(UNBOUNDED_WORDS), lengths=reserve(UNBOUNDED_WORDS), heap=heaps[0], holes=program.words(SIZES),
         marks=reserve(UNBOUNDED_WORDS),
     )  # fmt: skip
-    program.set_per_worker(block + TextPool.fields["heap"].offset, heaps)
+    program.set_per_worker(Address(block + TextPool.fields["heap"].offset), heaps)
     return TextStore(block, reserve(UNBOUNDED_WORDS))
 
 
@@ -97,7 +97,7 @@ class LongSubstring:
         )
 
 
-def texts_of_numbers(program: Program, size: int, numbers: int) -> TextCells:
+def texts_of_numbers(program: Program, size: CellAddress, numbers: VectorAddress) -> TextCells:
     """Append the reading of the texts that have the numbers in a cell."""
     texts = TextCells(program.vector(), program.vector())
     program.add(
@@ -107,7 +107,7 @@ def texts_of_numbers(program: Program, size: int, numbers: int) -> TextCells:
     return texts
 
 
-def numbers_of(program: Program, size: int, texts: TextCells) -> int:
+def numbers_of(program: Program, size: CellAddress, texts: TextCells) -> VectorAddress:
     """Append the numbering of texts; return the cell of the numbers."""
     pool, result = text_store(program).block, program.vector()
     program.add(
@@ -117,23 +117,23 @@ def numbers_of(program: Program, size: int, texts: TextCells) -> int:
     return result
 
 
-def hashes(program: Program, size: int, texts: TextCells) -> int:
+def hashes(program: Program, size: CellAddress, texts: TextCells) -> VectorAddress:
     """Append the hashing of texts, equal in all processes; return the cell of the hashes."""
     return _function(program, Opcode.HASHES, size, texts)
 
 
-def prefix(program: Program, size: int, numbers: int) -> int:
+def prefix(program: Program, size: CellAddress, numbers: VectorAddress) -> VectorAddress:
     """Append the first bytes of numbered texts, as integers in the order of the texts; return their cell."""
     return _function(program, Opcode.PREFIX, size, texts_of_numbers(program, size, numbers))
 
 
-def _function(program: Program, code: Opcode, size: int, texts: TextCells) -> int:
+def _function(program: Program, code: Opcode, size: CellAddress, texts: TextCells) -> VectorAddress:
     result = program.vector()
     program.add(code, functions.TextFunctionBlock, size=size, start=texts.start, length=texts.length, result=result)
     return result
 
 
-def match(program: Program, size: int, texts: TextCells, pieces: Sequence[str]) -> int:
+def match(program: Program, size: CellAddress, texts: TextCells, pieces: Sequence[str]) -> VectorAddress:
     """Append the test whether texts consist of pieces, with anything between them; return the cell of the results."""
     result, encoded = program.vector(), [piece.encode() for piece in pieces]
     table = program.table([word for piece in encoded for word in (store_bytes(program, piece), len(piece))])
@@ -144,7 +144,7 @@ def match(program: Program, size: int, texts: TextCells, pieces: Sequence[str]) 
     return result
 
 
-def precedes(program: Program, size: int, texts: TextCells, others: TextCells) -> int:
+def precedes(program: Program, size: CellAddress, texts: TextCells, others: TextCells) -> VectorAddress:
     """Append the test whether texts come before others; return the cell of the results."""
     result = program.vector()
     program.add(
@@ -154,13 +154,13 @@ def precedes(program: Program, size: int, texts: TextCells, others: TextCells) -
     return result
 
 
-def store_bytes(program: Program, content: bytes) -> int:
+def store_bytes(program: Program, content: bytes) -> Address:
     """Store bytes, padded with zeros; return their address."""
     words = np.frombuffer(content.ljust((len(content) // 8 + 1) * 8, b"\0"), np.int64)
     return program.words(len(words), words.tolist())
 
 
-def substring(program: Program, size: int, texts: TextCells, start: int, count: int) -> int:
+def substring(program: Program, size: CellAddress, texts: TextCells, start: int, count: int) -> VectorAddress:
     """Append the extraction of `count` characters from number `start` on; return the cell of the packed texts."""
     result = program.vector()
     program.add(

@@ -12,8 +12,7 @@ from functools import cached_property
 
 from deltamark.dataflow.builder.idle import idle_table
 from deltamark.dataflow.builder.keys import Interner
-from deltamark.dataflow.builder.program import Op, OperatorState, Program, ProgramPart, Schedule
-from deltamark.dataflow.kernels.core.memory import view
+from deltamark.dataflow.builder.program import CellAddress, Op, OperatorState, Program, ProgramPart, Schedule
 from deltamark.dataflow.kernels.hashing.interner import InternBlock
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.operators.arrangement import Arrangement
@@ -45,14 +44,14 @@ class Answer:
 class NodePart(ProgramPart):
     """The part of a program that belongs to a node, or to an arrangement (by key columns), index or exchange of it.
 
-    columns: the required columns; rows_cell: the cell with the rows that it emits of a slice, or 0; reads: for each
-    input the part that is read, after the projections and residual filters that a join applies as it reads.
+    columns: the required columns; rows_cell: the number of rows that it emits of a slice, if it emits any; reads: for
+    each input the part that is read, after the projections and residual filters that a join applies as it reads.
     """
 
     node: Node
     role: tuple[str, ...] | Indexed | Exchange | Answer | None
     columns: tuple[str, ...]
-    rows_cell: int = 0
+    rows_cell: CellAddress | None = None
     reads: list[tuple[NodePart, ...]] = field(default_factory=list)
     remark: str = ""
     """A note for `explain` on an operator that works in an unusual way."""
@@ -159,7 +158,9 @@ class Compiled:
         self.arrangements = [each for each in self.arrangements if each.part in alive]
         self.interners = {types: each for types, each in self.interners.items() if each.part in alive}
         read = {each.node.name for each in self.node_parts if isinstance(each.node, Input)}
-        self.inputs = {each: block for each, block in self.inputs.items() if each in read}
+        self.inputs = {each: reader for each, reader in self.inputs.items() if each in read}
+        blocks = {op.block for op in self.program.ops}
+        self.exchanges = [each for each in self.exchanges if each.block in blocks]
         self.choices = [each for each in self.choices if any(each.node is part.node for part in self.node_parts)]
         self._lead()
 
@@ -167,7 +168,7 @@ class Compiled:
         """Make the first user of each interner the one that frees its numbers."""
         led: set[int] = set()
         for each in self.program.ops:
-            if view(each.block, 1)[0] == Opcode.INTERN:
+            if each.opcode == Opcode.INTERN:
                 block = InternBlock(each.block)
                 block.leads = int(block.interner.address not in led)
                 led.add(block.interner.address)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from deltamark.dataflow.builder.program import Op, Program, ProgramPart, in_order
+from deltamark.dataflow.builder.program import Op, Program, ProgramPart, VectorAddress, in_order
 from deltamark.dataflow.codegen.compiled import Compiled, SharedArrangement
 from deltamark.dataflow.codegen.emitter import emit
 from deltamark.dataflow.kernels.core.memory import view
@@ -59,7 +59,7 @@ def compile_into(compiled: Compiled, plans: Mapping[str, Node]) -> Added:
     return Added(added, read, list(dict.fromkeys(shared.existing.values())))
 
 
-def _reuse(program: Program, ops: Sequence[Op], cells: Collection[int]) -> None:
+def _reuse(program: Program, ops: Sequence[Op], cells: Collection[VectorAddress]) -> None:
     """Let the vectors with some cells, to which only these operators refer, share memory.
 
     A vector is in use from the first operator that refers to its cell to the last one. The references of an operator
@@ -67,8 +67,8 @@ def _reuse(program: Program, ops: Sequence[Op], cells: Collection[int]) -> None:
     anywhere keeps its memory.
     """
     lives: dict[int, tuple[int, int]] = {}
-    fixed: set[int] = set()
-    vectors = {program.address(cell): cell for cell in cells}
+    fixed: set[VectorAddress] = set()
+    vectors = {program.read(cell): cell for cell in cells}
     references = _references(program, vectors)
     for place, op in enumerate(in_order(ops)):
         for word in _reachable(op.block, references):
@@ -84,13 +84,13 @@ def _reuse(program: Program, ops: Sequence[Op], cells: Collection[int]) -> None:
     for (first, last), cell in intervals:
         free += [address for end, address in in_use if end < first]
         in_use = [(end, address) for end, address in in_use if end >= first]
-        address = free.pop() if free else program.address(cell)
+        address = free.pop() if free else program.read(cell)
         program.move_vector(cell, address)
         program.memory.set_owner(address, scratch)
         in_use.append((last, address))
 
 
-def _references(program: Program, vectors: Mapping[int, int]) -> Callable[[int], Sequence[int]]:
+def _references(program: Program, vectors: Mapping[int, VectorAddress]) -> Callable[[int], Sequence[int]]:
     """Return a function that lists the words of a block or table that are addresses of others, or of vectors."""
     cells = set(vectors.values())
 

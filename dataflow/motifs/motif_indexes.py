@@ -1,4 +1,4 @@
-"""The indexes of a static motif, and the runs over them, on one or several workers.
+"""The indexes of a static motif, and the BiGJoin runs over them, on one or several workers.
 
 The rows of the first atom are extended by one variable after another, in batches. The batch size bounds the memory
 beside the indexes, independently of the number of matches: see kernels.motifs.bigjoin. Each worker counts a share of
@@ -14,15 +14,188 @@ import numpy as np
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.builder.growth import pack_index
+from deltamark.dataflow.codegen.compiled import Compiled
 from deltamark.dataflow.codegen.compiler import compile_plans
-from deltamark.dataflow.kernels.core.blocks import Operator
-from deltamark.dataflow.kernels.core.memory import view
+from deltamark.dataflow.kernels.core.blocks import Array
+from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, Memory, view
+from deltamark.dataflow.kernels.hashing.hash_map import id_limit
+from deltamark.dataflow.kernels.motifs import bigjoin
+from deltamark.dataflow.kernels.motifs import index as index_kernel
+from deltamark.dataflow.kernels.motifs import layout as kernel
+from deltamark.dataflow.kernels.motifs.layout import BigJoin, KeyColumn, Prefix, PrefixLevel, StaticExtender
 from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.kernels.status import FAILED, NEEDS_ROOM
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.motifs.bigjoin_run import BigJoinRun, ExtensionStep, RunStatistics
+from deltamark.dataflow.operators.errors import wide_weight
 from deltamark.dataflow.operators.extend import Extend
+from deltamark.dataflow.operators.index import Index, Indexed
+from deltamark.dataflow.operators.node import Node
 from deltamark.dataflow.runtime.process_pool import ProcessPool
 from deltamark.dataflow.runtime.worker import Worker
+from deltamark.dataflow.types import FOREVER, key_range
+from deltamark.errors import DeltamarkError
+
+MAX_STAMPS = 1 << 28
+"""Numbers with a stamp of 4 bytes each, which speed up the intersection of lists. Not measured."""
+
+
+@dataclass(frozen=True)
+class RunStatistics:
+    """The cost of a run on all workers. most: for each step the most prefixes that it held at one worker."""
+
+    rounds: int
+    proposals: int
+    most: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class ExtensionStep:
+    """Extends prefixes by one variable: the indexes that propose or check values, and the pairs that must be ordered.
+
+    parts: columns of the prefix that are a key, and the index of values by that key.
+    """
+
+    columns: tuple[str, ...]
+    new: str
+    parts: tuple[tuple[tuple[str, ...], Index], ...]
+    smaller: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, node: Extend, compiled: Compiled, smaller: Sequence[tuple[str, str]]) -> ExtensionStep:
+        """Return the step of an extend node."""
+        columns, new = node.rows.schema.names, node.column
+        found = [(each.row_keys, _index(compiled, each.rows, each.keys, each.value)) for each in node.indexes]
+        known = {*columns, new}
+        return cls(columns, new, tuple(found), tuple(each for each in smaller if new in each and set(each) <= known))
+
+    @property
+    def after(self) -> tuple[str, ...]:
+        return self.columns if self.new in self.columns else (*self.columns, self.new)
+
+    def is_free(self, known: set[str]) -> bool:
+        """Return whether the values depend only on known columns."""
+        return self.new not in self.columns and not self.smaller and all(set(mine) <= known for mine, _ in self.parts)
+
+    @property
+    def filters(self) -> list[int]:
+        return [self.after.index(name) for pair in self.smaller for name in pair]
+
+
+def _index(compiled: Compiled, of: Node, keys: tuple[str, ...], value: str) -> Index:
+    """Return the compiled index of a node's rows."""
+    for part, states in compiled.states().items():
+        role = getattr(part, "role", None)
+        if isinstance(role, Indexed) and getattr(part, "node", None) is of and (role.keys, role.value) == (keys, value):
+            return next(each for each in states if isinstance(each, Index))
+    raise AssertionError(keys)
+
+
+class BigJoinRun:
+    """One run of all steps: the blocks of kernels.motifs.layout, in memory of its own."""
+
+    def __init__(self, seed: ExtensionStep, levels: Sequence[ExtensionStep], batch: int, tail: int) -> None:
+        if batch < 1:
+            raise DeltamarkError("no such batch size", batch, "give at least 1")
+        self._memory = Memory()
+        self._levels, self._batch = levels, batch
+        self._width = len((levels or [seed])[-1].after) + 1
+        (_, of) = seed.parts[0]
+        self._keys = id_limit(index_kernel.IndexBlock(of.block).keys)
+        stamps = max(each.numbers() for level in levels for _, each in level.parts) if levels else 0
+        reserve = self._memory.reserve
+        table = self._table([word for each in levels for word in self._level(each)])
+        words = BigJoin.words(
+            batch=batch, level_count=len(levels), levels=table, tail=tail, seed=self._parts(seed),
+            seed_filter_count=len(seed.smaller), seed_filters=self._table(seed.filters), seed_stop=self._keys,
+            out=reserve(2 * batch * self._width), row=reserve(self._width),
+            stamps=reserve(stamps // 2 + 1) if stamps <= MAX_STAMPS else 0, buffer=reserve(UNBOUNDED_WORDS),
+            spare_buffer=reserve(UNBOUNDED_WORDS), result=reserve(UNBOUNDED_WORDS),
+        )  # fmt: skip
+        self._block: BigJoin | None = BigJoin(self._table(words))
+
+    @property
+    def block(self) -> BigJoin:
+        """The block of the run, which every use of its memory goes through."""
+        if self._block is None:
+            remedy = "finish the iteration before the next call, or open another motif"
+            raise DeltamarkError("the iteration was ended", "a later call has loaded rows, or begun a run", remedy)
+        return self._block
+
+    def close(self) -> None:
+        """End the run, and release its memory."""
+        self._block = None
+        self._memory.close()
+
+    def keep(self, part: int, parts: int) -> None:
+        """Restrict the run to the first atom's rows in one of `parts` ranges of keys."""
+        self.block.seed_key_id = self._keys * part // parts
+        self.block.seed_stop = self._keys * (part + 1) // parts
+
+    def parts(self) -> Iterator[np.ndarray]:
+        """Run; yield the listed rows whenever the output block is full."""
+        status = NEEDS_ROOM
+        while status == NEEDS_ROOM:
+            status = bigjoin.run(self.block)
+            if status == FAILED:
+                raise self._problem()
+            rows = view(self.block.out.address, self.block.out_count * self._width)
+            yield rows.reshape(-1, self._width).copy()
+            self.block.out_count = 0
+
+    def factorized(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Run; yield the listed prefixes, with the values of the remaining variables."""
+        self.block.values = Array(self._memory.reserve(UNBOUNDED_WORDS))
+        for rows in self.parts():
+            values = view(self.block.values.address, 2 * self.block.value_count).reshape(-1, 2).copy()
+            self.block.value_count = 0
+            yield rows, values
+
+    def statistics(self) -> RunStatistics:
+        levels = self.block.levels
+        most = [
+            PrefixLevel(levels[kernel.LEVEL_WORDS * number :].address).most_held for number in range(len(self._levels))
+        ]
+        return RunStatistics(self.block.rounds, self.block.proposals, tuple(most))
+
+    def held_bytes(self) -> int:
+        """Count the bytes of memory beside the indexes."""
+        return sum(self._memory.resident(self._memory.reservations()).values())
+
+    def _problem(self) -> DeltamarkError:
+        if self.block.error == kernel.OVERFLOW:
+            return wide_weight()
+        raise AssertionError("a level held more than two batches of prefixes")
+
+    def _table(self, words: Sequence[int]) -> int:
+        address = self._memory.reserve(max(len(words), 1))
+        view(address, len(words))[:] = words
+        return address
+
+    def _level(self, level: ExtensionStep) -> list[int]:
+        columns = len(level.columns)
+        return PrefixLevel.words(
+            prefixes=self._memory.reserve(2 * self._batch * (Prefix.size_in_words + columns)), columns=columns,
+            extender_count=len(level.parts), extenders=self._parts(level),
+            bound=level.columns.index(level.new) if level.new in level.columns else -1,
+            filter_count=len(level.smaller), filters=self._table(level.filters),
+        )  # fmt: skip
+
+    def _parts(self, level: ExtensionStep) -> int:
+        words: list[int] = []
+        for mine, of in level.parts:
+            if len(mine) > kernel.MAX_KEY_COLUMNS:
+                remedy = f"use at most {kernel.MAX_KEY_COLUMNS}"
+                raise DeltamarkError("a key of too many columns", ", ".join(mine), remedy)
+            index = index_kernel.IndexBlock(of.block)
+            extender = StaticExtender.words(
+                index=index.address, pool=index.pool.address, width=index.width, key_columns=len(mine)
+            )
+            ranges = [(0, FOREVER)] if len(mine) == 1 else key_range(of.of.types)
+            for name, (low, radix) in zip(mine, ranges, strict=True):
+                extender += KeyColumn.words(column=level.columns.index(name), low=low, radix=radix)
+            words += [*extender, *[0] * (kernel.EXTENDER_WORDS - len(extender))]
+        return self._table(words)
+
 
 LOAD_ROWS = 1 << 14
 """Rows of a slice while relations are loaded, when all rows have one time. Not measured."""
@@ -59,7 +232,7 @@ class MotifIndexes:
         self._variables = variables
         compiled = compile_plans({f"rule {number}": each.node for number, each in enumerate(found)})
         self._program = compiled.program
-        self._program.ops = [each for each in self._program.ops if Operator(each.block).opcode not in DELTA_QUERY_OPS]
+        self._program.ops = [each for each in self._program.ops if each.opcode not in DELTA_QUERY_OPS]
         self._program.slice_rows = LOAD_ROWS
         self._worker = Worker(compiled)
         self._seed, *self._levels = [
@@ -81,9 +254,9 @@ class MotifIndexes:
         self._end_run()
         for batches in parts:
             self._worker.last = -1  # all parts have the same time
-            self._worker.push(batches)
+            self._worker.run(self._worker.checked(batches), drop=True)
         for op in self._program.ops:
-            if Operator(op.block).opcode == Opcode.SETTLE_INDEX:
+            if op.opcode == Opcode.SETTLE_INDEX:
                 pack_index(self._program, op.block)
 
     def index_bytes(self) -> int:
@@ -132,7 +305,7 @@ class MotifIndexes:
         """Fork the other workers, which inherit the indexes."""
         memory = self._program.memory
         self._board = memory.share(self._workers * self._line_words)
-        self._pool = ProcessPool(self._workers, self._program)
+        self._pool = ProcessPool(self._workers, self._worker)
         self._pool.start(self._become, self._command)
 
     def _close_pool(self) -> None:

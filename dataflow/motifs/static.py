@@ -14,8 +14,7 @@ from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.kernels.core.memory import Uncopied
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.motif import Atom, check_types, extended, ordered, steps, with_projections
-from deltamark.dataflow.motifs.bigjoin_run import RunStatistics
-from deltamark.dataflow.motifs.motif_indexes import FactorizedRows, MotifIndexes
+from deltamark.dataflow.motifs.motif_indexes import FactorizedRows, MotifIndexes, RunStatistics
 from deltamark.dataflow.operators.extend import ExtendCounts
 from deltamark.dataflow.runtime.exclusive import Exclusive
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import ClassVar, Literal, Protocol
 
 from deltamark.dataflow.builder.keys import Key, key_columns, key_ids, key_of, key_values
-from deltamark.dataflow.builder.program import Program
+from deltamark.dataflow.builder.program import BlockAddress, Program, VectorAddress
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.builder.terms import evaluate
 from deltamark.dataflow.kernels.core.blocks import Operator
@@ -107,7 +107,7 @@ class Aggregate(Node):
 class AppendOperator(Protocol):
     """Appends an operator, such as `Program.add` does."""
 
-    def __call__(self, code: int, kind: type[Operator], **fields: int) -> int: ...
+    def __call__(self, code: int, kind: type[Operator], **fields: int) -> BlockAddress: ...
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ def _aggregate(stream: Stream, node: Aggregate, append: AppendOperator) -> Strea
     return with_keys(Stream(program, size, time, diff, columns.__getitem__, columns), out_key, key, names, types)
 
 
-def _add_prefix_aggregate(program: Program, code: int, kind: type[AggregateBlock], **fields: int) -> int:
+def _add_prefix_aggregate(program: Program, code: int, kind: type[AggregateBlock], **fields: int) -> BlockAddress:
     """Append a prefix aggregate over an aggregate, which is made of `fields`; return the aggregate's block."""
     memory, workers, until = program.memory, program.workers, program.cell()
     block = program.block(kind, opcode=code, **fields | {"frontier": until})
@@ -196,13 +196,13 @@ def _add_prefix_aggregate(program: Program, code: int, kind: type[AggregateBlock
     return block
 
 
-def with_keys(stream: Stream, cell: int, key: Key, names: Sequence[str], types: Sequence[Type]) -> Stream:
+def with_keys(stream: Stream, cell: VectorAddress, key: Key, names: Sequence[str], types: Sequence[Type]) -> Stream:
     """Let a stream compute its key columns from a cell of keys."""
     columns = key_columns(stream, cell, key, names, types) if names else {}
     stream.compute = lambda name: columns[name]()
 
-    def late(name: str) -> Callable[[Stream, int], int]:
+    def deferred(name: str) -> Callable[[Stream, VectorAddress], VectorAddress]:
         return lambda rows, selected: key_columns(rows, rows.take(cell, selected), key, names, types)[name]()
 
-    stream.late = {name: late(name) for name in names}
+    stream.deferred = {name: deferred(name) for name in names}
     return stream

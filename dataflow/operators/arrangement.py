@@ -12,7 +12,7 @@ from functools import partial
 import numpy as np
 
 from deltamark.dataflow.builder.keys import Key, KeyIds, NamedValue, key_values
-from deltamark.dataflow.builder.program import Program
+from deltamark.dataflow.builder.program import BlockAddress, Program, VectorAddress
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.builder.sweeps import TextStore
 from deltamark.dataflow.builder.terms import evaluate
@@ -52,9 +52,9 @@ class Arrangement:
     """The block of an arrangement, its key, and for each term that it stores the cell and the bytes of a value."""
 
     program: Program
-    block: int
+    block: BlockAddress
     key: ArrangedKey
-    stored: Mapping[Term, tuple[int, int]]
+    stored: Mapping[Term, tuple[VectorAddress, int]]
 
     def rows(self) -> int:
         """Count the rows, and the updates that are held."""
@@ -80,7 +80,7 @@ class Arrangement:
     def values(self, term: Term, slots: Sequence[int] | np.ndarray) -> np.ndarray:
         """Return the values of a stored term in some slots."""
         cell, width = self.stored[term]
-        words = view(int(view(cell, 1)[0]), -(-self.slots() * width // 8))
+        words = view(self.program.read(cell), -(-self.slots() * width // 8))
         return words.view(np.int64 if width == 8 else np.int32)[slots].astype(np.int64)
 
     def problem(self) -> DeltamarkError:
@@ -108,7 +108,7 @@ def arrange(stream: Stream, key: ArrangedKey, keys: KeyIds, terms: Sequence[Term
     widths = {term: 8 if term.op == "passes" else term.type.stored_width for term in terms}
     terms = sorted(terms, key=lambda term: -widths[term])
     inputs = [filter_bits(stream, term.args) if term.op == "passes" else evaluate(stream, term) for term in terms]
-    stored = {term: (program.cell(reserve(UNBOUNDED_WORDS)), widths[term]) for term in terms}
+    stored = {term: (program.array(), widths[term]) for term in terms}
     is_sparse = not keys.are_hashed and MIN_KEYS_PER_ROW * rows <= keys.capacity
     present = reserve(-(-keys.capacity // 64)) if is_sparse else 0
     block = program.add(
@@ -117,7 +117,7 @@ def arrange(stream: Stream, key: ArrangedKey, keys: KeyIds, terms: Sequence[Term
         pending=reserve(keys.capacity), debts=reserve(keys.capacity),
         **{each: reserve(UNBOUNDED_WORDS) for each in GROWING}, columns=len(terms),
         wide=sum(widths[term] == 8 for term in terms), inputs=program.table(inputs),
-        stored=program.table([program.address(cell) for cell, _ in stored.values()]), visible_time=stream.time,
+        stored=program.table([program.read(cell) for cell, _ in stored.values()]), visible_time=stream.time,
         visible_diff=stream.diff,
     )  # fmt: skip
     arrangement = Arrangement(program, block, key, stored)
@@ -128,5 +128,5 @@ def arrange(stream: Stream, key: ArrangedKey, keys: KeyIds, terms: Sequence[Term
     return arrangement
 
 
-def _mark(block: int, column: int, texts: TextStore) -> None:
+def _mark(block: BlockAddress, column: int, texts: TextStore) -> None:
     garbage.mark_arranged(TextPool(texts.block), ArrangementBlock(block), column)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deltamark.dataflow.batch import BYTES
-from deltamark.dataflow.builder.program import ProgramPart
+from deltamark.dataflow.builder.program import Address, BlockAddress, ProgramPart
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.builder.texts import texts_of_numbers
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
@@ -24,7 +24,7 @@ class Root:
     names: tuple[str, ...]
     arrays: tuple[str, ...]
     texts: tuple[str, ...]
-    block: int
+    block: BlockAddress
     vectors: tuple[tuple[int, ...], ...]
     part: ProgramPart
 
@@ -44,7 +44,7 @@ def collect(stream: Stream, schema: Schema) -> Root:
     vectors = tuple(zip(*(program.reserve_per_worker(UNBOUNDED_WORDS) for _ in inputs), strict=True))
     out = program.table(list(vectors[0]))
     for index in range(len(inputs)):
-        program.set_per_worker(out + 8 * index, [own[index] for own in vectors])
+        program.set_per_worker(Address(out + 8 * index), [own[index] for own in vectors])
     block = program.add(
         Opcode.COLLECT, CollectBlock, size=stream.size, columns=len(inputs), inputs=program.table(inputs), out=out
     )

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from deltamark.dataflow.builder.program import Program
+from deltamark.dataflow.builder.program import BlockAddress, CellAddress, Program, VectorAddress
 from deltamark.dataflow.builder.stream import Selection, Stream
 from deltamark.dataflow.builder.texts import TextCells, hashes, numbers_of, texts_of_numbers
-from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, view
+from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
 from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.parallel import exchange as kernel
 from deltamark.dataflow.kernels.parallel.deal import DealBlock
@@ -23,7 +23,7 @@ from deltamark.dataflow.types import Type
 class Mailboxes:
     """The block of an exchange, and the addresses of its messages: SLOTS for each worker."""
 
-    block: int
+    block: BlockAddress
     messages: tuple[int, ...]
 
 
@@ -67,7 +67,7 @@ def deal(stream: Stream, delivery: Exchange, types: Mapping[str, Type]) -> Strea
     return replace(selected_rows(rows), dealt=rows)
 
 
-def _hashable(stream: Stream, name: str, type_: Type) -> int:
+def _hashable(stream: Stream, name: str, type_: Type) -> VectorAddress:
     """Return the cell of a column by which workers can agree on owners: texts have other numbers at each."""
     if type_.kind != "text":
         return stream.column(name)
@@ -82,13 +82,13 @@ def _is_text(columns: Mapping[str, Type], name: str) -> bool:
 class _ExchangeCells:
     """The cells that an exchange reads, and those that it writes: its size and its columns."""
 
-    inputs: Sequence[int]
-    size: int
-    out: Sequence[int]
+    inputs: Sequence[VectorAddress]
+    size: CellAddress
+    out: Sequence[VectorAddress]
 
 
 def _append(
-    stream: Stream, origin: Distribution, delivery: Exchange, keys: Sequence[int], columns: _ExchangeCells
+    stream: Stream, origin: Distribution, delivery: Exchange, keys: Sequence[VectorAddress], columns: _ExchangeCells
 ) -> Mailboxes:
     program, workers, reserve = stream.program, stream.program.workers, stream.program.memory.reserve
     messages = tuple(program.memory.share(UNBOUNDED_WORDS) for _ in range(kernel.SLOTS * workers))
@@ -112,7 +112,7 @@ def trim(program: Program, mailboxes: Mailboxes, limit: int) -> None:
     block = kernel.ExchangeBlock(mailboxes.block)
     if block.largest <= limit:
         return
-    worker = int(view(program.worker, 1)[0])
+    worker = program.read(program.worker)
     for message in mailboxes.messages[kernel.SLOTS * worker : kernel.SLOTS * (worker + 1)]:
         program.memory.clear(message, block.largest)
     block.largest = 0

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from deltamark.dataflow.builder.program import NO_VECTOR, BlockAddress, VectorAddress
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.kernels.motifs import extend as kernel
 from deltamark.dataflow.kernels.motifs.extend import DeltaExtender
@@ -163,7 +164,7 @@ class Measure(_IndexStep):
 class ExtendCounts:
     """The state of an extension, which keeps no rows: the numbers of values that it proposed and accepted."""
 
-    block: int
+    block: BlockAddress
 
     def rows(self) -> int:
         return 0
@@ -186,7 +187,7 @@ def _extend(stream: Stream, node: Extension, indexes: Sequence[Index], names: It
         key = index_key(stream, read.row_keys, index.of.types).cell
         table += DeltaExtender.words(index=index.block, key=key, sees_old=read.version == "old")
     is_bound = new in node.rows.schema
-    bound = stream.column(new) if is_bound else 0
+    bound = stream.column(new) if is_bound else NO_VECTOR
     size, time, diff, rows, values = program.cell(), *(program.vector() for _ in range(4))
     block = program.add(
         Opcode.EXTEND, kernel.ExtendBlock, size=stream.size, time=stream.time, diff=stream.diff,
@@ -196,7 +197,7 @@ def _extend(stream: Stream, node: Extension, indexes: Sequence[Index], names: It
     )  # fmt: skip
     program.add_state(ExtendCounts(block))
 
-    def column(name: str) -> int:
+    def column(name: str) -> VectorAddress:
         return values if name == new else extended.take(stream.column(name), rows)
 
     extended = Stream(program, size, time, diff, column)

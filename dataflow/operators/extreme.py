@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from deltamark.dataflow.builder.keys import MAX_PACKED_KEYS, key_ids, key_of
+from deltamark.dataflow.builder.program import VectorAddress
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.kernels.groups.bucket import BucketBlock
 from deltamark.dataflow.kernels.groups.group_changes import EXTREME
@@ -128,7 +129,7 @@ def _bucket_columns(node: Extreme, names: Sequence[str], buckets: int) -> Sequen
 def _with_buckets(stream: Stream, names: Sequence[str], buckets: int) -> Stream:
     """Add the column of buckets to a stream."""
 
-    def compute(name: str) -> int:
+    def compute(name: str) -> VectorAddress:
         if name != BUCKET:
             return stream.column(name)
         program, result = stream.program, stream.program.vector()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from deltamark.dataflow.builder.keys import KeyIds, NamedValue
-from deltamark.dataflow.builder.program import Program
+from deltamark.dataflow.builder.program import BlockAddress, Program, VectorAddress
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.builder.sweeps import TextStore
 from deltamark.dataflow.builder.texts import text_store
@@ -44,7 +44,7 @@ class StoredColumn:
 
     name: str
     type: Type
-    cell: int
+    cell: VectorAddress
     minuend: int | None = None
 
     @property
@@ -61,10 +61,10 @@ class RowInput:
     """An input of an operator over grouped rows: its stream, the cell of its keys, and its stored columns."""
 
     stream: Stream
-    key: int
+    key: VectorAddress
     columns: Sequence[StoredColumn]
 
-    def block(self, *, is_limits: bool) -> int:
+    def block(self, *, is_limits: bool) -> BlockAddress:
         """Make the table of the rows."""
         stream, program, count = self.stream, self.stream.program, len(self.columns)
         reserve = program.memory.reserve
@@ -117,7 +117,7 @@ class RowOrder:
     words: int
     texts: Sequence[int] = ()
 
-    def block(self, program: Program, rows: RowTable) -> int:
+    def block(self, program: Program, rows: RowTable) -> BlockAddress:
         """Make an empty tree, whose root is a leaf."""
         return program.block(
             BTree, records=rows.records.address, record_words=rows.record_words, first_word=self.first_word,
@@ -127,7 +127,7 @@ class RowOrder:
         )  # fmt: skip
 
 
-def reverse_order(stream: Stream, cell: int, minuend: int | None) -> int:
+def reverse_order(stream: Stream, cell: VectorAddress, minuend: int | None) -> VectorAddress:
     """Return the cell of a column subtracted from a minuend, or the column itself if there is none."""
     if minuend is None:
         return cell
@@ -163,7 +163,7 @@ def grouped_rows(
     if order is not None:
         fields["order"] = order.block(program, RowTable(tables[0]))
     size, time, diff, *out = (program.cell(), *(program.vector() for _ in range(2 + len(columns))))
-    reserve, address = program.memory.reserve, program.address
+    reserve, address = program.memory.reserve, program.read
     block = program.add(
         Opcode.UPDATE_GROUPS, block_class, operator=operator, keys=keys.block,
         groups=reserve(keys.capacity * GROUP_WORDS), frontier=program.frontier, touched=reserve(UNBOUNDED_WORDS),
@@ -180,5 +180,5 @@ def grouped_rows(
     return stream
 
 
-def _mark(table: int, column: int, is_complemented: int, texts: TextStore) -> None:
+def _mark(table: BlockAddress, column: int, is_complemented: int, texts: TextStore) -> None:
     garbage.mark_rows(TextPool(texts.block), RowTable(table), column, is_complemented, Array8(texts.scratch))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from deltamark.dataflow.builder.keys import MAX_PACKED_KEYS, Key, NamedValue, RowCount, key_ids, key_of, key_values
-from deltamark.dataflow.builder.program import Program
+from deltamark.dataflow.builder.program import BlockAddress, Program
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
 from deltamark.dataflow.kernels.hashing.hash_map import key_of as key_of_id
@@ -42,7 +42,7 @@ class Index:
     """The block of an index, its columns, its keys as numbers, and the type of its values."""
 
     program: Program
-    block: int
+    block: BlockAddress
     of: Indexed
     key: Key
     value: Type

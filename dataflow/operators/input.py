@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from deltamark.dataflow.batch import BYTES, MISSING
 from deltamark.dataflow.builder.keys import RowCount
-from deltamark.dataflow.builder.program import Program
+from deltamark.dataflow.builder.program import NO_VECTOR, CellAddress, Program, VectorAddress
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.builder.texts import InputText, numbers_of
 from deltamark.dataflow.kernels.opcodes import Opcode
@@ -17,7 +17,7 @@ from deltamark.dataflow.operators.node import Emission, JoinReads, Keys, Node, R
 from deltamark.dataflow.plan.term_sql import listed
 from deltamark.dataflow.types import Type
 
-NO_ARRAY = 0, 0
+NO_ARRAY = NO_VECTOR, 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,12 +68,12 @@ class InputReader:
     def __init__(self, program: Program, node: Input) -> None:
         self.node = node
         self.names: list[str] = []
-        self.arrays: dict[str, tuple[int, int]] = {}
+        self.arrays: dict[str, tuple[VectorAddress, int]] = {}
         """The cell of each array, and the bytes of its elements."""
         self.bases = 0
         """The address of a table of the arrays' addresses."""
         self._program = program
-        self._size, self._time, self._diff = program.cell(), program.cell(), program.cell()
+        self._size, self._time, self._diff = program.cell(), program.alias(), program.alias()
         self.block = program.block(InputBlock, size=self._size, time=self._time, diff=self._diff, skips_unread=1)
 
     def stream(self, names: Iterable[str]) -> Stream:
@@ -84,13 +84,19 @@ class InputReader:
     def slice(self) -> Stream:
         """Append the binding of other cells to this worker's slice; return its stream of the columns read so far."""
         program = self._program
-        arrays = {name: (program.cell(), width) for name, (_, width) in self.arrays.items()}
-        size, time, diff = program.cell(), program.cell(), program.cell()
+        arrays = {name: (program.alias(), width) for name, (_, width) in self.arrays.items()}
+        size, time, diff = program.cell(), program.alias(), program.alias()
         cells = program.table([cell for cell, _ in arrays.values()])
         program.add(Opcode.TAKE_SLICE, SliceBlock, input=self.block, size=size, time=time, diff=diff, cells=cells)
         return self._stream(size, time, diff, arrays)
 
-    def _stream(self, size: int, time: int, diff: int, arrays: Mapping[str, tuple[int, int]]) -> Stream:
+    def _stream(
+        self,
+        size: CellAddress,
+        time: VectorAddress,
+        diff: VectorAddress,
+        arrays: Mapping[str, tuple[VectorAddress, int]],
+    ) -> Stream:
         texts = {name: _text(arrays, name) for name in self.names if self.node.schema[name].kind == "text"}
         raw = {name: arrays[name] for name in self.names if name not in texts}
         stream = Stream(
@@ -103,14 +109,14 @@ class InputReader:
         program, arrays = self._program, dict(self.arrays)
         for name in names:
             for array, width in _arrays(name, self.node.schema[name]):
-                arrays[array] = program.cell(), width
+                arrays[array] = program.alias(), width
         cells, widths = (program.table([array[index] for array in arrays.values()]) for index in (0, 1))
         bases, words = program.words(max(len(arrays), 1)), InputBlock(self.block).as_words
         words.columns, words.bases, words.widths, words.cells = len(arrays), bases, widths, cells
         self.names, self.arrays, self.bases = [*self.names, *names], arrays, bases
 
 
-def _text(arrays: Mapping[str, tuple[int, int]], name: str) -> InputText:
+def _text(arrays: Mapping[str, tuple[VectorAddress, int]], name: str) -> InputText:
     return InputText(*(arrays.get(f"{name}{suffix}", NO_ARRAY)[0] for suffix in ("", BYTES, MISSING)))
 
 
@@ -124,10 +130,10 @@ def _arrays(name: str, type_: Type) -> list[tuple[str, int]]:
     return arrays
 
 
-def _column(stream: Stream, name: str) -> int:
+def _column(stream: Stream, name: str) -> VectorAddress:
     """Return the cell of an input's column as int64."""
     text = stream.input_text(name)
     if text is not None:
         return numbers_of(stream.program, stream.size, text.cells(stream.program, stream.size))
     cell, width = stream.raw[name]
-    return cell if width == 8 else stream.take(cell, 0, width)
+    return cell if width == 8 else stream.take(cell, NO_VECTOR, width)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from deltamark.dataflow.builder.keys import RowCount, key_ids
-from deltamark.dataflow.builder.program import Program, ProgramPart
+from deltamark.dataflow.builder.program import BlockAddress, CellAddress, Program, ProgramPart
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.operators.arrangement import Arrangement
 from deltamark.dataflow.operators.distribution import Columns, Distribution, OperatorDistribution
@@ -149,7 +149,7 @@ class LoopBody:
     joins: Mapping[Join, LoopJoin]
     parts: Mapping[Node, ProgramPart]
     _streams: dict[Node, Stream] = field(default_factory=dict)
-    _join_blocks: list[int] = field(default_factory=list)
+    _join_blocks: list[BlockAddress] = field(default_factory=list)
 
     @property
     def program(self) -> Program:
@@ -167,7 +167,7 @@ class LoopBody:
         head.repeat(self._join_blocks[::-1])
         return end.stream(end.answer)
 
-    def _enter(self, outside: Callable[[Node], Stream]) -> list[int]:
+    def _enter(self, outside: Callable[[Node], Stream]) -> list[BlockAddress]:
         """Append the entry of the collections from outside that the body concatenates; return their blocks."""
         nodes, blocks = inside(self.loop), []
         for node in nodes:
@@ -177,7 +177,7 @@ class LoopBody:
                     blocks.append(block)
         return blocks
 
-    def _append(self, node: Node, beginning: Stream, end: LoopReduction, now: int) -> None:
+    def _append(self, node: Node, beginning: Stream, end: LoopReduction, now: CellAddress) -> None:
         """Append a node of the body."""
         if node is self.loop.body:
             end.append(self._streams[end.closing.below], base_rows(self.loop))
@@ -193,7 +193,7 @@ class LoopBody:
             case _:
                 self._streams[node] = node.emit(self.emission, [self._streams[each] for each in node.inputs])
 
-    def _join(self, node: Join, now: int) -> Stream:
+    def _join(self, node: Join, now: CellAddress) -> Stream:
         joined = self.joins[node]
         stream = self._streams[node.inputs[joined.side]]
         key = key_in_loop(stream, node.keys[joined.side], joined.types)

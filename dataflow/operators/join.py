@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from deltamark.dataflow.builder.program import Program
+from deltamark.dataflow.builder.program import BlockAddress, Program, VectorAddress
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.kernels.arrangements.join import JoinBlock, JoinSide
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
@@ -176,7 +176,7 @@ def _join(
     program.add(Opcode.JOIN, JoinBlock, left=left, right=right, size=size, time=time, diff=diff)
     program.add_state(WeightOverflow())
 
-    def compute(name: str) -> int:
+    def compute(name: str) -> VectorAddress:
         side, term = columns[name]
         cell, width = sides[side][0].stored[term]
         return stream.take(cell, slots[side], width)
@@ -185,7 +185,7 @@ def _join(
     return stream
 
 
-def _side(program: Program, arrangement: Arrangement, condition: Term | None, slots: int) -> int:
+def _side(program: Program, arrangement: Arrangement, condition: Term | None, slots: VectorAddress) -> BlockAddress:
     """Make the block of a side of a join. slots: the cell of the slots of its rows in the output."""
     bitmap, bit = arrangement.bitmap(condition)
     hits = program.memory.reserve(UNBOUNDED_WORDS)

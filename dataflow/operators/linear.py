@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from deltamark.dataflow.builder.program import Program
+from deltamark.dataflow.builder.program import NO_VECTOR, BlockAddress, Program, VectorAddress
 from deltamark.dataflow.builder.stream import Selection, Stream
 from deltamark.dataflow.builder.terms import evaluate
 from deltamark.dataflow.builder.texts import InputText, numbers_of
@@ -235,12 +235,12 @@ class Concat(Node):
         return concat(emission.program, streams, emission.columns(self))
 
 
-def filter_bits(stream: Stream, conditions: Sequence[Term]) -> int:
+def filter_bits(stream: Stream, conditions: Sequence[Term]) -> VectorAddress:
     """Append the evaluation of conditions; return the cell of numbers, each bit of which stands for a condition."""
     program, result = stream.program, stream.program.vector()
     program.add(Opcode.FILL, expressions.FillBlock, size=stream.size, value=0, result=result)
     for bit, condition in enumerate(conditions):
-        narrowed = _narrowed(Selection(stream, 0, stream.size), condition)
+        narrowed = _narrowed(Selection(stream, NO_VECTOR, stream.size), condition)
         selected, size = narrowed.selected, narrowed.size
         program.add(Opcode.SET_BIT, expressions.SetBitBlock, size=size, selected=selected, bit=bit, result=result)
     return result
@@ -278,18 +278,18 @@ def selected_rows(rows: Selection) -> Stream:
     return narrowed
 
 
-def _take(stream: Stream, narrowed: Stream, selected: int, name: str) -> int:
+def _take(stream: Stream, narrowed: Stream, selected: VectorAddress, name: str) -> VectorAddress:
     """Take a column at a selection. Only the selected texts are numbered."""
     text = _selected_text(stream, narrowed, selected, name)
     if text is not None:
         return numbers_of(stream.program, narrowed.size, text.cells(stream.program, narrowed.size))
-    if name in stream.late and name not in stream.computed:
-        return stream.late[name](narrowed, selected)
+    if name in stream.deferred and name not in stream.computed:
+        return stream.deferred[name](narrowed, selected)
     cell, width = stream.stored(name)
     return narrowed.take(cell, selected, width)
 
 
-def _selected_text(stream: Stream, narrowed: Stream, selected: int, name: str) -> InputText | None:
+def _selected_text(stream: Stream, narrowed: Stream, selected: VectorAddress, name: str) -> InputText | None:
     text = None if name in stream.computed else stream.input_text(name)
     if text is None:
         return None
@@ -308,7 +308,7 @@ def concat(program: Program, streams: Sequence[Stream], names: Sequence[str]) ->
     return Stream(program, size, out[0], out[1], columns.__getitem__, columns)
 
 
-def _merged(program: Program, stream: Stream, names: Sequence[str]) -> int:
+def _merged(program: Program, stream: Stream, names: Sequence[str]) -> BlockAddress:
     """Make the block of one of the merged streams."""
     columns = program.table([stream.time, stream.diff, *map(stream.column, names)])
     return program.block(MergedStream, size=stream.size, time=stream.time, columns=columns)

@@ -17,7 +17,7 @@ from deltamark.dataflow.builder.keys import (
     key_of,
     key_values,
 )
-from deltamark.dataflow.builder.program import Program
+from deltamark.dataflow.builder.program import NO_VECTOR, BlockAddress, CellAddress, Program, VectorAddress
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, view
 from deltamark.dataflow.kernels.hashing.hash_map import key_of as key_of_id
@@ -70,7 +70,7 @@ class Closing:
     least: int = 1
 
 
-def enter(stream: Stream, names: Sequence[str], *, is_beginning: bool) -> tuple[int, Stream]:
+def enter(stream: Stream, names: Sequence[str], *, is_beginning: bool) -> tuple[BlockAddress, Stream]:
     """Append the buffering of a stream outside the loop; return its block, and the stream of the rows that enter."""
     program = stream.program
     inputs = [stream.time, stream.diff, *map(stream.column, names)]
@@ -102,7 +102,7 @@ class LoopSide:
     names: Sequence[str] = ()
 
 
-def _trace(side: LoopSide, columns: Sequence[int], *, key_width: int, record_words: int) -> int:
+def _trace(side: LoopSide, columns: Sequence[VectorAddress], *, key_width: int, record_words: int) -> BlockAddress:
     """Make the trace of a stream, which stores the values in the cells `columns`."""
     stream, program, reserve = side.stream, side.stream.program, side.stream.program.memory.reserve
     return program.block(
@@ -117,14 +117,16 @@ def _trace(side: LoopSide, columns: Sequence[int], *, key_width: int, record_wor
 class LoopJoinState(WeightOverflow):
     """The trace of a join inside a loop."""
 
-    def __init__(self, trace: int) -> None:
+    def __init__(self, trace: BlockAddress) -> None:
         self._trace = Trace(trace)
 
     def rows(self) -> int:
         return self._trace.used
 
 
-def loop_join(side: LoopSide, outer: Arrangement, stored: Mapping[str, Term], now: int) -> tuple[int, Stream]:
+def loop_join(
+    side: LoopSide, outer: Arrangement, stored: Mapping[str, Term], now: CellAddress
+) -> tuple[BlockAddress, Stream]:
     """Append a join with an arrangement, which stores other columns as terms; return its block and its output.
 
     now: the cell of the epoch.
@@ -139,7 +141,7 @@ def loop_join(side: LoopSide, outer: Arrangement, stored: Mapping[str, Term], no
     program.add_state(LoopJoinState(trace))
     computed = dict(zip(side.names, out, strict=True))
 
-    def compute(name: str) -> int:
+    def compute(name: str) -> VectorAddress:
         cell, width = outer.stored[stored[name]]
         return stream.take(cell, slot, width)
 
@@ -150,11 +152,11 @@ def loop_join(side: LoopSide, outer: Arrangement, stored: Mapping[str, Term], no
 class ChangeCells(NamedTuple):
     """The cells of changes that a reduction writes."""
 
-    size: int
-    time: int
-    diff: int
-    key: int
-    value: int
+    size: CellAddress
+    time: VectorAddress
+    diff: VectorAddress
+    key: VectorAddress
+    value: VectorAddress
 
     @classmethod
     def of(cls, program: Program) -> ChangeCells:
@@ -166,7 +168,7 @@ class LoopReduction:
     """The reduction that ends a loop's body: its block, and its outputs."""
 
     program: Program
-    block: int
+    block: BlockAddress
     closing: Closing
     feedback: ChangeCells
     """The changes that the next iteration begins with."""
@@ -174,7 +176,7 @@ class LoopReduction:
     """The changes of the loop's result."""
 
     @classmethod
-    def of(cls, program: Program, closing: Closing, now: int) -> LoopReduction:
+    def of(cls, program: Program, closing: Closing, now: CellAddress) -> LoopReduction:
         """Make the block of a reduction, whose input follows; see `append`. now: the cell of the epoch."""
         reserve, feedback, answer = program.memory.reserve, ChangeCells.of(program), ChangeCells.of(program)
         worklist = program.block(
@@ -198,7 +200,7 @@ class LoopReduction:
     @property
     def key(self) -> Key:
         """The form of the keys in the outputs."""
-        return Key(0, 0, 0, "single" if len(self.types) == 1 and not self.types[0].nullable else "packed")
+        return Key(NO_VECTOR, 0, 0, "single" if len(self.types) == 1 and not self.types[0].nullable else "packed")
 
     @property
     def complement(self) -> int | None:
@@ -215,7 +217,7 @@ class LoopReduction:
         self.program.add(Opcode.BUFFER_UPDATES, ReduceInputBlock, reduce=self.block)
         self.program.add_state(self)
 
-    def _value(self, stream: Stream) -> int:
+    def _value(self, stream: Stream) -> VectorAddress:
         """Return the cell of the values of which the least is kept."""
         of = self.closing.of
         if of is None:
@@ -269,11 +271,13 @@ class LoopHead:
     """The head of a loop: its block, and its position among the operators."""
 
     program: Program
-    block: int
+    block: BlockAddress
     position: int
 
     @classmethod
-    def of(cls, program: Program, sources: Sequence[int], joins: int, reduction: LoopReduction, now: int) -> LoopHead:
+    def of(
+        cls, program: Program, sources: Sequence[BlockAddress], joins: int, reduction: LoopReduction, now: CellAddress
+    ) -> LoopHead:
         """Append the head of a loop. joins: the number of joins inside; now: the cell of the epoch."""
         position = len(program.ops)
         block = program.add(
@@ -284,7 +288,7 @@ class LoopHead:
         program.add_state(reduction)
         return cls(program, block, position)
 
-    def repeat(self, joins: Sequence[int]) -> None:
+    def repeat(self, joins: Sequence[BlockAddress]) -> None:
         """Append the end of the loop. joins: the blocks of the joins inside, the last one first."""
         head, length = IterateBlock(self.block), len(self.program.ops) - self.position
         head.length = length

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import ClassVar, Literal
 
 from deltamark.dataflow.builder.keys import key_ids, key_of
+from deltamark.dataflow.builder.program import CellAddress
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.builder.terms import evaluate
 from deltamark.dataflow.kernels.expressions import BinaryBlock
@@ -147,7 +148,7 @@ def _order(*, has_keys: bool) -> RowOrder:
     return RowOrder(value - 1, 2) if has_keys else RowOrder(value, 1)
 
 
-def _total_size(stream: Stream, other: Stream) -> int:
+def _total_size(stream: Stream, other: Stream) -> CellAddress:
     """Append the sum of the sizes of two streams; return its cell."""
     program, result = stream.program, stream.program.cell()
     a, b, total = (program.cell(cell) for cell in (stream.size, other.size, result))

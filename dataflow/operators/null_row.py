@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from deltamark.dataflow.builder.keys import RowCount, key_ids, key_of
+from deltamark.dataflow.builder.program import Address
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.kernels.groups.group_changes import NULL_ROW
 from deltamark.dataflow.kernels.groups.grouped_rows import RowGroup, RowRecord
@@ -48,7 +49,7 @@ class NullRow(Node):
             nulls[column] = NULL
         block.touched_count = 1
         RowGroup(block.groups.address).is_touched = 1
-        touched_count = block.address + NullRowBlock.fields["touched_count"].offset
+        touched_count = Address(block.address + NullRowBlock.fields["touched_count"].offset)
         everywhere = emission.distribution(self).distribution == WHOLE
         program.set_per_worker(touched_count, [1] + [int(everywhere)] * (program.workers - 1))
         return result

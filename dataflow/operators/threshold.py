@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from deltamark.dataflow.builder.keys import Key, key_ids, key_of, key_values
-from deltamark.dataflow.builder.program import Program
+from deltamark.dataflow.builder.program import NO_VECTOR, Program
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
 from deltamark.dataflow.kernels.groups.threshold import ThresholdBlock
@@ -70,7 +70,7 @@ class Threshold(Node):
             out_diff=diff, out_key=out_key,
         )  # fmt: skip
         program.add_state(CountedRows(program, ThresholdBlock(block), names, types, key))
-        return with_keys(Stream(program, size, time, diff, lambda _: 0), out_key, key, names, types)
+        return with_keys(Stream(program, size, time, diff, lambda _: NO_VECTOR), out_key, key, names, types)
 
 
 def _are_extremes(node: Node, names: frozenset[str]) -> bool:

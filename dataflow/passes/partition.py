@@ -65,7 +65,7 @@ class Partitioned:
 
 
 def has_many_keys(node: Node, keys: Sequence[str]) -> bool:
-    """Return whether key columns can have enough different values to balance the shards."""
+    """Return whether key columns can have enough different values to balance the workers."""
     return bool(keys) and key_count(node.schema[name] for name in keys) >= MIN_KEYS
 
 

@@ -1,25 +1,45 @@
 """Backfill: bring the operators of a newly compiled plan to the present, one bounded piece of work at a time.
 
-A backfill first loads history as of a held time (see `history`), then replays each batch that was fed since. It runs
-the new operators only. The arrangements that they share with other plans show them the rows as of that time first, and
-then the logged updates (see `read_holds`).
+A backfill first loads history, the rows that were live at a held time. Then it replays each batch that was fed since:
+the arrangements that the new operators share with other plans show them the logged updates (see `read_holds`). It runs
+the new operators only.
+
+The new operators have two kinds of sources of history: inputs, whose live rows are read from an arrangement or given by
+the user, and joins, whose pairs are read from the complete arrangements of both sides. One source after another emits
+its rows, slice by slice, to the operators behind it; joins themselves do not run. All rows have one logical time.
+
+If nothing is subtracted, the time may end after every slice: operators that emit at the end of a time then emit a few
+rows at a time. Otherwise each of them becomes a source too, which emits its rows after all sources before it. A loop
+is always such a source: it collects the rows that enter it, and runs once they are complete.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain
 
-from deltamark.dataflow.batch import Batch, concatenated
-from deltamark.dataflow.builder.program import wait_alone
+import numpy as np
+
+from deltamark.dataflow.batch import Batch, Column, concatenated
+from deltamark.dataflow.builder.program import SLICE_ROWS, Op, Schedule
 from deltamark.dataflow.codegen.compiled import SharedArrangement
 from deltamark.dataflow.codegen.compiler import Added
-from deltamark.dataflow.kernels.core.memory import Scratch
+from deltamark.dataflow.kernels.arrangements import join_cursor as kernel
+from deltamark.dataflow.kernels.arrangements.join import JoinBlock
+from deltamark.dataflow.kernels.core.blocks import Array
+from deltamark.dataflow.kernels.core.memory import Scratch, view
+from deltamark.dataflow.kernels.hashing.hash_map import id_limit
+from deltamark.dataflow.kernels.loops.iterate import IterateBlock
+from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.operators.arrangement import Arrangement
 from deltamark.dataflow.operators.linear import subtracts
-from deltamark.dataflow.runtime.history import HistoryLoad
-from deltamark.dataflow.runtime.read_holds import FedBatches, HeldTime, ReadHolds
+from deltamark.dataflow.operators.node import Node
+from deltamark.dataflow.passes.share import ArrangementKey
+from deltamark.dataflow.runtime.live_plans import HeldTime
+from deltamark.dataflow.runtime.read_holds import FedBatches, ReadHolds
 from deltamark.dataflow.runtime.worker import Worker
 
 UNLIMITED_FUEL = 1 << 20
@@ -30,18 +50,18 @@ class Backfill:
     """The backfill of one plan.
 
     time: the logical time as of which history is loaded; inputs: iterators that bind the plan's inputs to one slice of
-    history after another; shared: arrangements of other plans that it reads; scratch: its memory, until `close`.
+    history after another; arrangements: those of other plans that it reads; scratch: its memory, until `close`.
     """
 
     def __init__(  # noqa: PLR0913
         self, name: str, collection: Collection, added: Added, *, worker: Worker, holds: ReadHolds, time: int,
-        inputs: Sequence[Generator[None]], shared: Sequence[SharedArrangement], scratch: Scratch,
+        inputs: Sequence[Generator[None]], arrangements: Sequence[SharedArrangement], scratch: Scratch,
     ) -> None:  # fmt: skip
-        self.name, self.ops, self.shared = name, added.ops, shared
+        self.name, self.ops, self.arrangements = name, added.ops, arrangements
         self._answers: list[Batch] = []
         self._worker, self._holds, self._added, self._time = worker, holds, added, time
         self._inputs, self._scratch = inputs, scratch
-        self._history = HistoryLoad(worker.compiled.program, added.ops, scratch, subtracts=subtracts(collection.node))
+        self._history = HistoryLoad(worker, added.ops, scratch, subtracts=subtracts(collection.node))
         self._steps = self._all()
 
     @property
@@ -89,7 +109,7 @@ class Backfill:
                 stack.enter_context(log.replay(self._time, fed.last))
             for name, binding in bindings.items():
                 stack.enter_context(binding.replay(fed.pointers[name], self._added.read[name], self._time))
-            program.run(schedule, -1, wait_alone)
+            self._worker.execute(schedule)
         self._answers.append(self._worker.pending_changes(self.name))
         self._time = fed.last
 
@@ -103,3 +123,138 @@ class PendingPlan:
     fuel: int
     is_complete: bool = False
     """Whether the plan runs with the others, so that the next feed returns the answer of the backfill."""
+
+
+ENDING = (Opcode.AGGREGATE, Opcode.THRESHOLD, Opcode.UPDATE_GROUPS, Opcode.CONSOLIDATE)
+"""Operators that emit at the end of a time."""
+
+BATCH_ROWS = 1 << 14
+"""The most rows of an arrangement that are read as one batch. Not measured."""
+
+
+class HistoryLoad:
+    """Loads history into new operators of a worker. scratch: has the memory that is needed meanwhile."""
+
+    def __init__(self, worker: Worker, ops: Sequence[Op], scratch: Scratch, *, subtracts: bool) -> None:
+        ending = ENDING if subtracts else ()
+        self._worker, self._program, self._scratch = worker, worker.compiled.program, scratch
+        self._loops = {each: _loop(ops, at) for at, each in enumerate(ops) if each.opcode == Opcode.ITERATE}
+        looping = {each for loop in self._loops.values() for each in loop}
+        self._sources = [each for each in ops if each.opcode in (Opcode.JOIN, Opcode.ITERATE, *ending)]
+        self._others = [each for each in ops if each.opcode != Opcode.JOIN and each not in looping]
+        self._subtracts = subtracts
+
+    def steps(self, inputs: Iterable[Iterator[None]], time: int) -> Iterator[None]:
+        """Run the operators slice by slice. inputs: iterators that bind an input to one slice after another."""
+        everything = self._schedule(self._others)
+        frontier = time if self._subtracts else time + 1
+        for each in self._sources:
+            if each.opcode == Opcode.JOIN:
+                _empty(each)
+        for _ in chain.from_iterable(inputs):
+            self._run(everything, frontier)
+            yield
+        self._run(everything, frontier)  # an aggregate over no rows has a row
+        for each in self._sources:
+            if each.opcode == Opcode.JOIN:
+                for _ in self._pairs(each, time):
+                    self._run(everything, frontier)
+                    yield
+                _empty(each)
+            elif each in self._loops:
+                self._iterate(each, time)
+                self._run(everything, frontier)
+                IterateBlock(each.block).reduce.answer_size = 0
+                yield
+            else:
+                self._run(everything, time)  # leaves no rows between operators
+                self._end(each, time)
+                yield
+        self._run(everything, time + 1)
+
+    def _schedule(self, ops: Sequence[Op]) -> Schedule:
+        schedule = self._program.schedule([], ops)
+        self._scratch.own(schedule.block)
+        return schedule
+
+    def _end(self, op: Op, time: int) -> None:
+        """Let one operator end the time, and the others read what it emits."""
+        others = [each for each in self._others if each is not op]
+        for ops, frontier in (([op], time + 1), (others, time)):
+            self._run(self._schedule(ops), frontier)
+
+    def _iterate(self, op: Op, time: int) -> None:
+        """Run a loop over the rows that have entered it, with arrangements that have no new updates."""
+        iterate = IterateBlock(op.block)
+        joins, iterate.join_count = iterate.join_count, 0
+        self._run(self._schedule(self._loops[op]), time + 1)
+        iterate.join_count = joins
+
+    def _pairs(self, op: Op, time: int) -> Iterator[None]:
+        """Let a join emit the pairs of the rows that both sides store."""
+        join = JoinBlock(op.block)
+        sides = sorted((join.left, join.right), key=lambda side: id_limit(side.rows.keys))
+        cursor = kernel.cursor_over(self._scratch.reserve, time, *map(kernel.read_by, sides))
+        done = False
+        while not done:
+            done = kernel.pairs(join, cursor, SLICE_ROWS)
+            if join.overflow:
+                raise self._program.states[op.block].problem()
+            yield
+
+    def _run(self, loop: Schedule, frontier: int) -> None:
+        self._program.write(self._program.frontier, frontier)
+        self._worker.execute(loop, 0)
+
+
+def _empty(join: Op) -> None:
+    JoinBlock(join.block).size = 0
+
+
+def _loop(ops: Sequence[Op], at: int) -> list[Op]:
+    """Return the operators of the loop whose first operator is at an index."""
+    return list(ops[at : at + 1 + IterateBlock(ops[at].block).length])
+
+
+def arranged(shared: Iterable[SharedArrangement], of: Node, names: Sequence[str]) -> SharedArrangement | None:
+    """Return an arrangement of a node's rows that stores these columns, or None."""
+    return next(
+        (
+            each
+            for each in shared
+            if each.key.node is of and set(names) <= _columns(each.arrangement) | _single(each.key)
+        ),
+        None,
+    )
+
+
+def _columns(arrangement: Arrangement) -> set[str]:
+    """Return the names of the columns that are stored unchanged."""
+    return {term.value for term in arrangement.stored if term.op == "column"}
+
+
+def _single(key: ArrangementKey) -> set[str]:
+    """Return the name of a key's only column, whose values are the key itself."""
+    return set(key.names) if len(key.names) == 1 and not key.types[0].nullable else set()
+
+
+def rows_of(scratch: Scratch, shared: SharedArrangement, names: Sequence[str], time: int) -> Iterator[Batch]:
+    """Yield columns of an arrangement's rows as of a time, consolidated, in batches that may be empty.
+
+    scratch: has the memory that is needed meanwhile.
+    """
+    arrangement, single = shared.arrangement, _single(shared.key)
+    terms = {term.value: term for term in arrangement.stored if term.op == "column"}
+    place, is_last = scratch.reserve(3 * BATCH_ROWS), False
+    cursor = kernel.cursor_over(scratch.reserve, time, {"rows": arrangement.block})
+    slots, keys, weights = np.split(view(place, 3 * BATCH_ROWS), 3)
+    places = [Array(place + 8 * at * BATCH_ROWS) for at in range(3)]
+    while not is_last:
+        is_last = kernel.rows(cursor, BATCH_ROWS, *places)
+        found, rows = cursor.size, dict[str, Column]()
+        for name in names:
+            if name in single:
+                rows[name] = keys[:found].copy()
+            else:
+                rows[name] = arrangement.values(terms[name], slots[:found])
+        yield Batch(np.full(found, time), weights[:found].copy(), rows)

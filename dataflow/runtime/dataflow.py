@@ -1,4 +1,4 @@
-"""Dataflow: maintains the answers of plans while their inputs change."""
+"""The handles of users: a Dataflow maintains the answers of plans while their inputs change; a Hold is a held time."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from deltamark.dataflow.kernels.core.memory import Uncopied
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.passes.share import Choice
 from deltamark.dataflow.runtime.exclusive import Exclusive
-from deltamark.dataflow.runtime.hold import Hold
-from deltamark.dataflow.runtime.live_plans import LivePlans
+from deltamark.dataflow.runtime.live_plans import HeldTime, LivePlans
+from deltamark.dataflow.runtime.one_worker import OneWorker
 from deltamark.dataflow.runtime.worker_group import WorkerGroup
 from deltamark.dataflow.types import Schema
 from deltamark.errors import DeltamarkError
@@ -23,6 +23,35 @@ from deltamark.errors import DeltamarkError
 ChangesT = TypeVar("ChangesT", Batch, dict[str, Batch])
 StateT = TypeVar("StateT")
 ReadT = TypeVar("ReadT")
+
+
+class Hold(Uncopied):
+    """A held logical time: plans can be attached as of this time, or of any later one.
+
+    >>> with Dataflow({"sales": sales.join(shops, on="shop")}) as dataflow:
+    ...     dataflow.push({"sales": batch})
+    ...     hold = dataflow.hold()
+    ...     hold.time
+    ...     hold.release()
+    0
+    0
+    """
+
+    def __init__(self, plans: Exclusive[LivePlans], held: HeldTime) -> None:
+        self._plans, self.held = plans, held
+
+    @property
+    def time(self) -> int:
+        """The held time, or the last one that was held."""
+        return self.held.time
+
+    def advance(self, time: int) -> None:
+        """Hold a later time instead, at most the last one that was fed."""
+        self._plans.use(lambda plans: plans.advance(self.held, time))
+
+    def release(self) -> None:
+        """End the hold. Releasing again does nothing."""
+        self._plans.use(lambda plans: plans.release(self.held))
 
 
 class Dataflow(Uncopied, Generic[ChangesT]):
@@ -54,9 +83,8 @@ class Dataflow(Uncopied, Generic[ChangesT]):
         self._only = isinstance(plans, Collection)
         named = {ANSWER: plans} if isinstance(plans, Collection) else _checked(plans)
         self._workers = workers
-        self._live = Exclusive("dataflow", LivePlans(named)) if workers == 1 else None
-        self._runtime: Exclusive[LivePlans] | Exclusive[WorkerGroup] = (
-            self._live if self._live is not None else Exclusive("dataflow", WorkerGroup(named, workers))
+        self._plans: Exclusive[LivePlans] = Exclusive(
+            "dataflow", OneWorker(named) if workers == 1 else WorkerGroup(named, workers)
         )
 
     def __enter__(self) -> Self:
@@ -68,7 +96,7 @@ class Dataflow(Uncopied, Generic[ChangesT]):
         self.close()
 
     def __repr__(self) -> str:
-        if self._runtime.is_closed:
+        if self._plans.is_closed:
             return "Dataflow, closed"
         plans = "1 plan" if self._only else f"{len(self.schemas)} plans: {', '.join(self.schemas) or 'none'}"
         workers = f"{self._workers} worker{'s' * (self._workers > 1)}"
@@ -81,7 +109,7 @@ class Dataflow(Uncopied, Generic[ChangesT]):
         >>> Dataflow(sales.count(by="shop")).inputs
         {'sales': ('shop',)}
         """
-        return self._runtime.use(lambda runtime: runtime.inputs)
+        return self._plans.use(lambda plans: plans.inputs)
 
     @property
     def schema(self) -> Schema:
@@ -93,7 +121,7 @@ class Dataflow(Uncopied, Generic[ChangesT]):
     @property
     def schemas(self) -> Mapping[str, Schema]:
         """The columns of each answer, by the name of its plan."""
-        return self._runtime.use(lambda runtime: dict(runtime.schemas))
+        return self._plans.use(lambda plans: dict(plans.schemas))
 
     def feed(self, batches: Mapping[str, Batch]) -> ChangesT:
         """Apply changes of inputs; return the changes of the answer, ordered by time.
@@ -107,7 +135,7 @@ class Dataflow(Uncopied, Generic[ChangesT]):
          time  diff  shop  price
             0     1     7    400, 'dear': Batch of 0 changes}
         """
-        changes = self._runtime.use(lambda runtime: runtime.feed(batches))
+        changes = self._plans.use(lambda plans: plans.feed(batches))
         return changes[ANSWER] if self._only else changes  # type: ignore[return-value]  # as `__init__` declares
 
     def push(self, batches: Mapping[str, Batch]) -> int:
@@ -117,14 +145,15 @@ class Dataflow(Uncopied, Generic[ChangesT]):
         ...     dataflow.push({"sales": Batch([0], [1], {"shop": [7], "price": [900]})})
         1
         """
-        return self._runtime.use(lambda runtime: runtime.push(batches))
+        return self._plans.use(lambda plans: plans.push(batches))
 
     def feed_each(self, batches: Mapping[str, Batch], ends: Times) -> tuple[ChangesT, EachBatch]:
         """Apply one batch after another as `feed` does; return all changes, and the figures of each batch.
 
         `batches` holds the rows of all batches. Batch i ends with the logical time `ends[i]`. Compiled code completes a
         batch before it cuts the next, and measures its time. A small batch takes less than a microsecond; a call from
-        Python takes several. It needs one worker. After an error in a batch, the changes of all are lost.
+        Python takes several. Of several workers, the last one ends a batch. After an error in a batch, the changes of
+        all are lost.
 
         >>> with Dataflow(sales.count()) as dataflow:
         ...     batch = Batch([0, 1, 1], [1, 1, 1], {"shop": [7, 7, 7], "price": [900, 650, 400]})
@@ -132,12 +161,12 @@ class Dataflow(Uncopied, Generic[ChangesT]):
         >>> each.changes
         array([1, 2])
         """
-        changes, each = self._alone("feed_each").use(lambda live: live.feed_each(batches, ends))
+        changes, each = self._plans.use(lambda plans: plans.feed_each(batches, ends))
         return (changes[ANSWER] if self._only else changes), each  # type: ignore[return-value]  # as for `feed`
 
     def push_each(self, batches: Mapping[str, Batch], ends: Times) -> EachBatch:
         """Apply one batch after another as `feed_each` does, without copying the changes."""
-        return self._alone("push_each").use(lambda live: live.push_each(batches, ends))
+        return self._plans.use(lambda plans: plans.push_each(batches, ends))
 
     def attach(
         self: Dataflow[dict[str, Batch]], name: str, plan: Collection, *,
@@ -147,6 +176,8 @@ class Dataflow(Uncopied, Generic[ChangesT]):
 
         The plan reads existing arrangements. If none contains the rows of an input, `history` must give those that are
         live. Later feeds must have the columns that `inputs` lists after the call.
+
+        It needs one worker.
 
         since: a hold; return the answer as of its time, and the changes since. `history` is as of that time, too.
         fuel: attach over the next feeds, and return an empty batch. Each feed first does `fuel` pieces of the work, of
@@ -161,20 +192,17 @@ class Dataflow(Uncopied, Generic[ChangesT]):
          time  diff  city  count
             0     1     2      1
         """
-        live = self._alone("attach")
         if self._only:
             raise DeltamarkError("a dataflow of one plan", name, "name the first plan too: Dataflow({'first': plan})")
-        if fuel is None:
-            held = None if since is None else since.held
-            return live.use(lambda live: live.attach(name, plan, history or {}, held))
-        if since is not None:
+        if since is not None and fuel is not None:
             raise DeltamarkError("since= together with fuel=", name, "give one of them")
-        return live.use(lambda live: live.attach_incrementally(name, plan, history or {}, fuel))
+        held = None if since is None else since.held
+        return self._plans.use(lambda plans: plans.attach(name, plan, history or {}, since=held, fuel=fuel))
 
     @property
     def pending(self) -> str | None:
         """The name of the plan that is being attached with `fuel`, until it is complete."""
-        return self._runtime.use(lambda runtime: runtime.pending)
+        return self._plans.use(lambda plans: plans.pending)
 
     def retire(self: Dataflow[dict[str, Batch]], name: str) -> None:
         """Stop maintaining a plan, and free the state that no other plan uses.
@@ -184,23 +212,26 @@ class Dataflow(Uncopied, Generic[ChangesT]):
         ...     list(dataflow.schemas)
         ['all']
         """
-        self._alone("retire").use(lambda live: live.retire(name))
+        self._plans.use(lambda plans: plans.retire(name))
 
     def hold(self) -> Hold:
         """Hold the last time that was fed, so that plans can be attached as of that time: see Hold.
 
         Until the hold is released fed batches are kept, so their arrays must not change, and updates are not compacted.
+        It needs one worker, as does `attach`.
         """
-        live = self._alone("hold")
-        return Hold(live, live.use(lambda live: live.hold()))
+        return Hold(self._plans, self._plans.use(lambda plans: plans.hold()))
 
     def state_rows(self) -> int:
         """Count the rows, groups, keys and texts that are kept between feeds, of all workers."""
-        return self._runtime.use(lambda runtime: runtime.state_rows())
+        return self._plans.use(lambda plans: plans.state_rows())
 
     def state_bytes(self) -> int:
-        """Count the bytes of the memory that is kept between feeds."""
-        return self._alone("state_bytes").use(lambda live: live.worker.state_bytes())
+        """Count the bytes of the memory that is kept between feeds, of all workers.
+
+        What workers share counts for each that has touched it.
+        """
+        return self._plans.use(lambda plans: plans.state_bytes())
 
     @overload
     def states(self, kind: type[object]) -> list[int]: ...
@@ -209,39 +240,38 @@ class Dataflow(Uncopied, Generic[ChangesT]):
     def states(self, kind: type[StateT], read: Callable[[StateT], object] | None = None) -> Sequence[object]:
         """Return what a function reads from each operator's state of one type: by default, its number of rows.
 
-        A state is valid only during the call.
+        A state is valid only during the call. It needs one worker.
         """
-        return self._alone("states").use(lambda live: live.worker.states(kind, read or methodcaller("rows")))
+        return self._plans.use(lambda plans: plans.states(kind, read or methodcaller("rows")))
 
     def explain(self) -> str:
-        """Describe the running program as a tree for each answer, with estimated rows, and the rows that are kept."""
-        return self._runtime.use(lambda runtime: explain.explain(runtime.compiled, runtime.worker.measurements()))
+        """Describe the running program as a tree for each answer, with estimated rows, and the rows that are kept.
+
+        These are the rows of all workers.
+        """
+        return self._plans.use(
+            lambda plans: explain.explain(plans.compiled, plans.state_sizes(), plans.worker.measurements())
+        )
 
     def profile(self) -> None:
         """Measure each operator from now on; `explain` then shows the changes that it has emitted, and its time.
 
         Each operator runs over all rows of a feed before the next operator, so feeds of a few thousand rows are the
-        fastest.
+        fastest. It needs one worker.
         """
-        self._alone("profile").use(lambda live: live.worker.profile())
+        self._plans.use(lambda plans: plans.profile())
 
     def sharing(self) -> list[tuple[str, list[str], int, int]]:
         """List the arrangements: for each its rows' origin, the plans that read it, its rows and its bytes."""
-        return self._runtime.use(lambda runtime: explain.sharing(runtime.compiled))
+        return self._plans.use(lambda plans: explain.sharing(plans.compiled, plans.state_sizes()))
 
     def choices(self) -> list[tuple[str, Choice]]:
         """List the decisions about arrangements of the same rows that differ in their filters."""
-        return self._runtime.use(lambda runtime: explain.choices(runtime.compiled))
+        return self._plans.use(lambda plans: explain.choices(plans.compiled))
 
     def close(self) -> None:
         """End the other workers, and release all memory. Closing again does nothing."""
-        self._runtime.close()
-
-    def _alone(self, what: str) -> Exclusive[LivePlans]:
-        """Return the live plans of the only worker; raise an error if there are several workers."""
-        if self._live is None:
-            raise DeltamarkError(f"{what} needs one worker", f"workers={self._workers}", "open it with workers=1")
-        return self._live
+        self._plans.close()
 
 
 def _checked(plans: object) -> dict[str, Collection]:

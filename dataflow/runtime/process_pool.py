@@ -29,9 +29,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, NoReturn, TypeVar
 
-from deltamark.dataflow.builder.program import Program
-from deltamark.dataflow.kernels.core.memory import view
+from deltamark.dataflow.kernels.core.blocks import Block
 from deltamark.dataflow.kernels.parallel.exchange import LINE, awaited, publish
+from deltamark.dataflow.runtime.worker import Worker
 from deltamark.dataflow.types import FOREVER
 from deltamark.errors import DeltamarkError
 
@@ -73,9 +73,19 @@ def signal_name(number: int) -> str:
         return f"signal {number}"
 
 
-FINISHED, RESULT, ENDED, STEP, TIME = range(5)
-"""Words of a worker's line on the board: the number of commands it has run, the result of the last one, whether it has
-failed or stopped, and if so the step and the time of its failure."""
+class BoardLine(Block):
+    """A worker's line on the board, which lies in shared memory and has one line for each."""
+
+    finished: int = 0
+    """The number of commands that the worker has run."""
+    result: int = 0
+    """The result of the last one."""
+    ended: int = 0
+    """Whether it has failed or stopped."""
+    step: int = 0
+    time: int = 0
+    """The step and the time of its failure."""
+
 
 FAULT = -1
 """The step of an error that comes from no operator."""
@@ -109,18 +119,19 @@ class ForkedWorker:
 
 
 class ProcessPool(Generic[MessageT]):
-    """The workers of a dataflow, each a process; `run` runs a command in all of them."""
+    """The workers of a dataflow, each a process; `run` runs a command in all of them. own: that of this process."""
 
-    def __init__(self, workers: int, program: Program) -> None:
+    def __init__(self, workers: int, own: Worker) -> None:
         self.workers = workers
-        self._program = program
+        self._own, self._program = own, own.compiled.program
+        own.wait = self.wait
         self._command: Callable[[MessageT], int] = _no_command
         self._worker = self._sent = self._checks = 0
         self._closed = False
         self._process = os.getpid()
         self._children: dict[int, ForkedWorker] = {}
         self._spins = spins(workers)
-        self._board = program.memory.share(LINE * workers)
+        self._board = self._program.memory.share(LINE * workers)
 
     def start(self, prepare: Callable[[int], None], command: Callable[[MessageT], int]) -> None:
         """Fork the other workers. prepare: called first in each, with its number; command: runs a message."""
@@ -160,17 +171,18 @@ class ProcessPool(Generic[MessageT]):
                 self._give_up(worker)
         own = self._run_own(message)
         for worker in self._children:
-            while not awaited(self._line(worker) + 8 * FINISHED, self._sent, self._spins) and not self._ends(worker):
+            finished = _address(self._line(worker), "finished")
+            while not awaited(finished, self._sent, self._spins) and not self._ends(worker):
                 self._pause()
         if self._has_stopped:
             _, _, worker = self._first_failure()
             raise own if worker == 0 and own is not None else self._reported(worker) from None
-        return [self._word(worker, RESULT) for worker in range(self.workers)]
+        return [self._line(worker).result for worker in range(self.workers)]
 
     def _run_own(self, message: MessageT) -> Exception | None:
         """Run the command in this process; return its error."""
         try:
-            view(self._line(0), RESULT + 1)[RESULT] = self._command(message)
+            self._line(0).result = self._command(message)
         except StoppedError:
             return None
         except Exception as error:  # noqa: BLE001 (it is raised once it is the first one)
@@ -180,7 +192,7 @@ class ProcessPool(Generic[MessageT]):
 
     def wait(self) -> None:
         """Let other processes run; raise an error if a worker has died, or has failed at a step before this one's."""
-        if self._has_stopped and self._first_failure()[0] < self._program.step:
+        if self._has_stopped and self._first_failure()[0] < self._own.step:
             raise StoppedError
         self._pause()
 
@@ -188,7 +200,7 @@ class ProcessPool(Generic[MessageT]):
         """Let other processes run, and check that no worker has died."""
         for worker, child in self._children.items():
             has_exited = os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-            if has_exited and not self._word(worker, ENDED):
+            if has_exited and not self._line(worker).ended:
                 self._give_up(worker)
         self._checks += 1
         if self._checks % MAX_YIELDS == 0:
@@ -209,36 +221,34 @@ class ProcessPool(Generic[MessageT]):
     def __del__(self) -> None:
         self.close()
 
-    def _line(self, worker: int) -> int:
-        return self._board + 8 * LINE * worker
-
-    def _word(self, worker: int, word: int) -> int:
-        return int(view(self._line(worker), TIME + 1)[word])
+    def _line(self, worker: int) -> BoardLine:
+        return BoardLine(self._board + 8 * LINE * worker)
 
     @property
     def _has_stopped(self) -> bool:
         """Whether a worker has failed."""
-        return bool(view(self._program.stop, 1)[0])
+        return self._program.read(self._program.stop) != 0
 
     def _first_failure(self) -> tuple[int, int, int]:
         """Return the step, the time and the worker of the first failure so far."""
-        ended = (worker for worker in range(self.workers) if self._word(worker, ENDED))
-        return min((self._word(worker, STEP), self._word(worker, TIME), worker) for worker in ended)
+        lines = ((worker, self._line(worker)) for worker in range(self.workers))
+        return min((line.step, line.time, worker) for worker, line in lines if line.ended)
 
     def _ends(self, worker: int) -> bool:
         """Return whether a worker has failed or stopped, or a fault has occurred, which is the first failure."""
-        return self._has_stopped and (self._word(worker, ENDED) != 0 or self._first_failure()[0] == FAULT)
+        return self._has_stopped and (self._line(worker).ended != 0 or self._first_failure()[0] == FAULT)
 
     def _fail(self, error: BaseException) -> None:
         """Publish the step and the time of this worker's failure."""
-        step = self._program.failed_step
+        step = self._own.failed_step
         time = error.time if isinstance(error, DeltamarkError) else None
         self._end(step, FOREVER if time is None else time)
         publish(self._program.stop, 1)
 
     def _end(self, step: int, time: int) -> None:
-        view(self._line(self._worker), TIME + 1)[STEP:] = step, time
-        publish(self._line(self._worker) + 8 * ENDED, 1)
+        line = self._line(self._worker)
+        line.step, line.time = step, time
+        publish(_address(line, "ended"), 1)
 
     def _reported(self, worker: int) -> DeltamarkError:
         """Return the error that a worker has sent."""
@@ -284,8 +294,8 @@ class ProcessPool(Generic[MessageT]):
                 self._checks = 0
                 result = self._command(self._received(commands))
                 self._sent += 1
-                view(line, RESULT + 1)[RESULT] = result
-                publish(line + 8 * FINISHED, self._sent)
+                line.result = result
+                publish(_address(line, "finished"), self._sent)
         except StoppedError:
             self._end(FOREVER, FOREVER)
             os._exit(0)
@@ -304,6 +314,11 @@ class ProcessPool(Generic[MessageT]):
                     break
         message: MessageT = pickle.loads(_read(commands))  # noqa: S301 (our own process wrote it)
         return message
+
+
+def _address(line: BoardLine, name: str) -> int:
+    """Return the address of a word that a worker publishes for others."""
+    return line.address + BoardLine.fields[name].offset
 
 
 def _no_command(message: object) -> int:

@@ -14,19 +14,49 @@ from dataclasses import dataclass
 import numpy as np
 
 from deltamark.dataflow.batch import Pointers
-from deltamark.dataflow.builder.program import Program
+from deltamark.dataflow.builder.program import BlockAddress, Program
 from deltamark.dataflow.codegen.compiled import Compiled, SharedArrangement
-from deltamark.dataflow.kernels.arrangements import arrangement as kernel
-from deltamark.dataflow.kernels.arrangements import update_log as log_kernel
+from deltamark.dataflow.kernels.arrangements import update_log as kernel
+from deltamark.dataflow.kernels.arrangements.arrangement import PENDING, ArrangementBlock
 from deltamark.dataflow.kernels.arrangements.settle import settle
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, Scratch, view
 from deltamark.dataflow.kernels.hashing.interner import InternerBlock
 from deltamark.dataflow.kernels.program import InputBlock
 from deltamark.dataflow.kernels.status import FAILED
+from deltamark.dataflow.runtime.live_plans import HeldTime
 from deltamark.dataflow.types import FOREVER
 from deltamark.errors import DeltamarkError
 
-OWN_WORDS = 32
+
+class LogReader(InputBlock):
+    """The input by which a logged arrangement reads its own log, and the cells and tables of this input.
+
+    It has two columns. The second has no values: its cell is the number of the first update of the slice.
+    """
+
+    slice_size: int = 0
+    slice_time: int
+    slice_diff: int
+    slice_key: int
+    """The slice of the log, of which these words are the cells."""
+    key_base: int
+    number_base: int = 0
+    key_width: int = 8
+    number_width: int = 1
+    key_cell: int
+    number_cell: int
+
+    @classmethod
+    def at(cls, address: int, *, times: int, diffs: int, keys: int, first: int) -> LogReader:
+        """Make the reader of a log at an address. first: the cell of the number of the first update."""
+        place = {name: address + field.offset for name, field in cls.fields.items()}
+        content = cls.words(
+            times=times, diffs=diffs, size=place["slice_size"], time=place["slice_time"], diff=place["slice_diff"],
+            columns=2, bases=place["key_base"], widths=place["key_width"], cells=place["key_cell"], slice_time=times,
+            slice_diff=diffs, slice_key=keys, key_base=keys, key_cell=place["slice_key"], number_cell=first,
+        )  # fmt: skip
+        view(address, len(content))[:] = content
+        return cls(address)
 
 
 class UpdateLog:
@@ -35,29 +65,26 @@ class UpdateLog:
     It changes nothing before `begin`. scratch: has its memory.
     """
 
-    def __init__(self, program: Program, kept: SharedArrangement, since: int, scratch: Scratch) -> None:
+    def __init__(self, program: Program, shared: SharedArrangement, since: int, scratch: Scratch) -> None:
         self.since = since
-        self._program, self._state, self._scratch = program, kept.arrangement, scratch
-        with program.building(kept.part):
+        self._program, self._state, self._scratch = program, shared.arrangement, scratch
+        self._block = ArrangementBlock(shared.arrangement.block)
+        first = self._block.address + ArrangementBlock.fields["first"].offset
+        with program.building(shared.part):
             times, diffs, keys = self._logs = [scratch.reserve(UNBOUNDED_WORDS) for _ in range(3)]
-            own = self._own = scratch.reserve(OWN_WORDS)
-        size, time, diff, key, bases, widths, cells, self.input = (own + 8 * at for at in (0, 1, 2, 3, 4, 6, 8, 10))
-        self._cells = [size, time, diff, key]
-        """The slice from which the arrangement reads while it compacts the log or replays it."""
-        first = kept.arrangement.block + kernel.ArrangementBlock.fields["first"].offset
-        block = InputBlock.words(
-            times=times, diffs=diffs, size=size, time=time, diff=diff, columns=2, bases=bases, widths=widths,
-            cells=cells,
-        )  # fmt: skip
-        words = [0, times, diffs, keys, keys, 0, 8, 1, key, first, *block]
-        view(own, len(words))[:] = words
-        self._block = kernel.ArrangementBlock(kept.arrangement.block)
+            own = scratch.reserve(LogReader.size_in_words)
+        self._reader = LogReader.at(own, times=times, diffs=diffs, keys=keys, first=first)
+
+    @property
+    def input(self) -> BlockAddress:
+        """The block of the input by which the arrangement reads the log."""
+        return BlockAddress(self._reader.address)
 
     def begin(self) -> None:
         """Let the arrangement log its updates from now on."""
         pointers = self._block.as_words
-        pointers.visible_time = self.input + InputBlock.fields["times"].offset
-        pointers.visible_diff = self.input + InputBlock.fields["diffs"].offset
+        pointers.visible_time = self.input + LogReader.fields["times"].offset
+        pointers.visible_diff = self.input + LogReader.fields["diffs"].offset
         pointers.log_time, pointers.log_diff, pointers.log_key = self._logs
 
     def compact(self, time: int) -> None:
@@ -66,33 +93,33 @@ class UpdateLog:
         count = self._count(time)
         if count == 0:
             return
-        log_kernel.unlink(self._block, count)
+        kernel.unlink(self._block, count)
         left = self._block.first - count
         self._start_at(0)
-        view(self._own, 1)[0] = count
+        self._reader.slice_size = count
         with self._reading_log():
             self._block.first = self._block.as_words.log_time = 0
-            self._block.kind = kernel.PENDING
+            self._block.kind = PENDING
             self._settle(time + 1)
         self._block.first, self._block.as_words.log_time = left, self._logs[0]
         for address in self._logs:
             view(address, left)[:] = view(address + 8 * count, left).copy()
-        log_kernel.link(self._block)
+        kernel.link(self._block)
 
     def _count(self, time: int) -> int:
         """Count the updates up to a time."""
         return int(np.searchsorted(view(self._logs[0], self._block.first), time, "right"))
 
     def _settle(self, frontier: int) -> None:
-        view(self._program.frontier, 1)[0] = frontier
+        self._program.write(self._program.frontier, frontier)
         if settle(self._block) == FAILED:
             raise self._state.problem()
 
     @contextmanager
     def replay(self, after: int, until: int) -> Iterator[None]:
         """Let `input` read the updates after one time, up to another, as slices of the arrangement."""
-        first, block = self._block.first, InputBlock(self.input)
-        block.rows, block.position = self._count(until), self._count(after)
+        first = self._block.first
+        self._reader.rows, self._reader.position = self._count(until), self._count(after)
         try:
             with self._reading_log():
                 yield
@@ -102,14 +129,15 @@ class UpdateLog:
 
     def _start_at(self, first: int) -> None:
         """Let the slice of the log begin with one of its updates."""
-        view(self._own, len(self._cells))[1:] = [each + 8 * first for each in self._logs]
+        times, diffs, keys = (each + 8 * first for each in self._logs)
+        self._reader.slice_time, self._reader.slice_diff, self._reader.slice_key = times, diffs, keys
 
     @contextmanager
     def _reading_log(self) -> Iterator[None]:
         """Let the arrangement read the slice of the log instead of its own."""
-        words = self._block.as_words
+        words, reader = self._block.as_words, self._reader.as_words
         before = words.size, words.time, words.diff, words.key
-        words.size, words.time, words.diff, words.key = self._cells
+        words.size, words.time, words.diff, words.key = reader.size, reader.time, reader.diff, reader.key_cell
         try:
             yield
         finally:
@@ -122,13 +150,6 @@ class UpdateLog:
         words.visible_time, words.visible_diff = words.time, words.diff
         words.log_time = words.log_diff = words.log_key = 0
         self._scratch.close()
-
-
-@dataclass(eq=False)
-class HeldTime:
-    """A logical time that is held."""
-
-    time: int
 
 
 @dataclass(frozen=True)
@@ -147,18 +168,18 @@ class ReadHolds:
     def __init__(self, compiled: Compiled) -> None:
         self._compiled = compiled
         self.active: list[HeldTime] = []
-        self._logs: dict[int, UpdateLog] = {}
+        self._logs: dict[BlockAddress, UpdateLog] = {}
         self._flags: list[InternerBlock] = []
         """The interners that must not reuse the ids of rows while a time is held."""
         self.fed: list[FedBatches] = []
         self.is_pinned = False
         """Whether a backfill is under way, during which no update may be compacted."""
 
-    def logs(self, arrangements: Iterable[SharedArrangement], time: int) -> dict[int, UpdateLog]:
+    def logs(self, arrangements: Iterable[SharedArrangement], time: int) -> dict[BlockAddress, UpdateLog]:
         """Make the logs that some arrangements lack, by their blocks, for a hold of the last time that was fed."""
         self._drop_retired()
         lacking = {each.arrangement.block: each for each in arrangements if each.arrangement.block not in self._logs}
-        made, program = dict[int, UpdateLog](), self._compiled.program
+        made, program = dict[BlockAddress, UpdateLog](), self._compiled.program
         with ExitStack() as unless_complete:
             for block, each in lacking.items():
                 scratch = Scratch(program.memory)
@@ -167,7 +188,7 @@ class ReadHolds:
             unless_complete.pop_all()
         return made
 
-    def hold(self, time: int, logs: Mapping[int, UpdateLog]) -> HeldTime:
+    def hold(self, time: int, logs: Mapping[BlockAddress, UpdateLog]) -> HeldTime:
         """Hold the last time that was fed. logs: those that were made for it."""
         for log in logs.values():
             log.begin()
@@ -186,11 +207,11 @@ class ReadHolds:
         if held not in self.active:
             raise DeltamarkError("not a hold of this dataflow, or released", f"time {held.time}", "call hold() again")
 
-    def log_of(self, kept: SharedArrangement, since: int) -> UpdateLog:
+    def log_of(self, shared: SharedArrangement, since: int) -> UpdateLog:
         """Return the log of an arrangement; refuse one that does not go back to a time."""
-        log = self._logs.get(kept.arrangement.block)
+        log = self._logs.get(shared.arrangement.block)
         if log is None or log.since > since:
-            actual = f"changes after time {since}: {kept.key.node.operation} by {', '.join(kept.key.names)}"
+            actual = f"changes after time {since}: {shared.key.node.operation} by {', '.join(shared.key.names)}"
             remedy = "call hold() after the arrangement exists, or attach without since="
             raise DeltamarkError("updates that were not kept", actual, remedy)
         return log

@@ -1,7 +1,17 @@
-"""A worker: the part of a dataflow that one process runs."""
+"""A worker: the process that runs a program, or a part of it beside other workers, and keeps its state.
+
+`builder.program` builds what it runs: a worker binds inputs to batches, lets the interpreter run the operators, and
+enlarges the tables that stop them.
+
+A profile measures the time and the emitted changes of each operator by calling the operators one by one. The
+interpreter itself measures nothing, so that a normal run pays nothing. A call from Python costs a microsecond or two,
+which the time of an operator includes.
+"""
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -11,17 +21,20 @@ from typing import TypeVar
 import numpy as np
 
 from deltamark.dataflow.batch import BYTES, Batch, EachBatch, Pointers
-from deltamark.dataflow.builder.program import Op, OperatorState, wait_alone
+from deltamark.dataflow.builder.growth import make_room
+from deltamark.dataflow.builder.program import Op, OperatorState, ProgramPart, Schedule
 from deltamark.dataflow.builder.texts import read_texts
 from deltamark.dataflow.codegen.compiled import Compiled
-from deltamark.dataflow.explain import Measurements
-from deltamark.dataflow.kernels.batches import BatchesBlock
-from deltamark.dataflow.kernels.core.guard import lent
+from deltamark.dataflow.explain import Measurement, Measurements
+from deltamark.dataflow.kernels import interpreter, status
+from deltamark.dataflow.kernels.batches import BatchesBlock, take_batch
+from deltamark.dataflow.kernels.core.blocks import Operator
+from deltamark.dataflow.kernels.core.guard import REGISTRY, OutOfBoundsError, lent
 from deltamark.dataflow.kernels.core.memory import view
-from deltamark.dataflow.kernels.program import CollectBlock
-from deltamark.dataflow.runtime.batch_checks import Accepted
-from deltamark.dataflow.runtime.binding import InputBinding
-from deltamark.dataflow.runtime.profile import Profile
+from deltamark.dataflow.kernels.loops.iterate import IterateBlock
+from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.kernels.program import CollectBlock, ProgramBlock
+from deltamark.dataflow.runtime.inputs import Accepted, InputBinding
 from deltamark.errors import DeltamarkError, unknown
 
 MIN_VIEW_ROWS = 1 << 10
@@ -34,15 +47,13 @@ UNBOUNDED_ROWS = 1 << 40
 """Rows of a slice that no feed exceeds."""
 
 
-class Worker:
-    """Runs a compiled program over the keys that this process owns, and keeps their state.
+def wait_alone() -> None:
+    """Refuse to wait: a single worker never has to."""
+    raise AssertionError("a single worker waits for no other")
 
-    >>> with closing(Worker(compile_plans({"answer": sales.count().node}))) as worker:
-    ...     worker.feed({"sales": batch})["answer"]
-    Batch of 1 change
-     time  diff  count
-        0     1      1
-    """
+
+class Worker:
+    """Runs a compiled program over the keys that this process owns, and keeps their state."""
 
     def __init__(self, compiled: Compiled) -> None:
         self.compiled = compiled
@@ -53,7 +64,12 @@ class Worker:
         """The error that stopped a call halfway; from then on all states lie between two times."""
         self.last = -1
         """The last time that was fed. The first feed completes time 0 even if it has no rows."""
-        self._run_schedule = self._program.run
+        self.wait = wait_alone
+        """Called while another worker is awaited."""
+        self.failed_step = -1
+        """The step at which an operator has failed; -1 if none has."""
+        self._executed: Schedule | None = None
+        self._execute = self.execute
         self._profile: Profile | None = None
         with self._program.memory.or_closed():
             self._schedule = compiled.schedule()
@@ -129,12 +145,44 @@ class Worker:
         # the error itself has frames that would keep this worker and the fed batches alive
         self._failure = self._failure or f"{type(error).__name__}: {error}"
 
-    def run(self, pointers: Mapping[str, Pointers], wait: Callable[[], None], *, drop: bool) -> dict[str, int]:
+    def become(self, number: int) -> None:
+        """Turn this process, which was just forked, into the worker with a number."""
+        self._program.write(self._program.worker, number)
+        for address, values in self._program.worker_words:
+            view(address, 1)[0] = values[number]
+
+    def execute(self, schedule: Schedule, start: int = -1) -> None:
+        """Run operators from number `start` on, or over all slices of the inputs if it is -1.
+
+        If a table is too small, it is enlarged.
+        """
+        self._executed = schedule
+        stopped = _interpret(schedule, start)
+        while stopped != status.DONE:
+            at, reason = divmod(stopped, 4)
+            if reason == status.FAILED:
+                self.failed_step = self.step
+                raise self._program.states[schedule.ops[at]].problem()
+            if reason == status.WAITING:
+                self.wait()
+            else:
+                make_room(self._program, schedule.ops[at])
+            stopped = _interpret(schedule, at)
+
+    @property
+    def step(self) -> int:
+        """The number of the step that runs: all workers count the operators of all supersteps alike."""
+        if self._executed is None:
+            return 0
+        program = ProgramBlock(self._executed.block)
+        return program.supersteps * len(self._executed.ops) + program.running
+
+    def run(self, pointers: Mapping[str, Pointers], *, drop: bool) -> dict[str, int]:
         """Run the program over checked batches; return the number of changes of each answer.
 
-        wait: called while another worker is awaited; drop: count the changes without collecting them.
+        drop: count the changes without collecting them.
         """
-        self._run(pointers, partial(self._run_schedule, self._schedule, -1, wait), drop=drop)
+        self._run(pointers, partial(self._execute, self._schedule), drop=drop)
         return self._take_counts()
 
     def run_each(
@@ -157,8 +205,18 @@ class Worker:
                 **dict(zip(arrays, at, strict=True)),
             )  # fmt: skip
             with lent(np.array(fields)) as (block,):
-                self._run(pointers, partial(self._program.run_batches, self._schedule, block), drop=drop)
+                self._run(pointers, partial(self._execute_batches, block), drop=drop)
         return self._take_counts(), EachBatch(np.diff(arrays["collected"], prepend=0), arrays["clock"])
+
+    def _execute_batches(self, batches: int) -> None:
+        """Run the batches of a `BatchesBlock` one after another, as one feed."""
+        program = ProgramBlock(self._schedule.block)
+        try:
+            program.batches = batches
+            take_batch(program)
+            self.execute(self._schedule)
+        finally:
+            program.batches = 0
 
     def _take_counts(self) -> dict[str, int]:
         return {name: self._take_count(name) for name in self._running}
@@ -178,15 +236,6 @@ class Worker:
         finally:
             for name in pointers:
                 self.bindings[name].unbind()
-
-    def feed(self, batches: Mapping[str, Batch]) -> dict[str, Batch]:
-        """Apply whole logical times, later than all before; return the changes of each answer, ordered by time."""
-        counts = self.run(self.checked(batches), wait_alone, drop=False)
-        return {name: self.changes(name, rows) for name, rows in counts.items()}
-
-    def push(self, batches: Mapping[str, Batch]) -> int:
-        """Apply whole logical times as `feed` does, but only count the changes."""
-        return sum(self.run(self.checked(batches), wait_alone, drop=True).values())
 
     def changes(self, name: str, rows: int, worker: int = 0) -> Batch:
         """Copy the changes of an answer that a worker has collected."""
@@ -235,8 +284,8 @@ class Worker:
 
     def profile(self) -> None:
         """Run and measure one operator after another from now on."""
-        self._profile = Profile(self.compiled)
-        self._run_schedule = self._profile.run
+        self._profile = Profile(self)
+        self._execute = self._profile.execute
         self.take_whole_feeds()
 
     def refuse_after_profile(self) -> None:
@@ -269,3 +318,67 @@ class Worker:
     def close(self) -> None:
         """Release all memory."""
         self._program.memory.close()
+
+
+def _interpret(schedule: Schedule, start: int) -> int:
+    try:
+        stopped: int = interpreter.run(schedule.block, start)
+    except OutOfBoundsError:
+        at = ProgramBlock(schedule.block).running
+        block = schedule.ops[at]
+        fault = REGISTRY.fault() if REGISTRY else ""
+        name = Opcode(Operator(block).opcode).name
+        raise OutOfBoundsError(f"operator {at}, {name} at {block:#x}: {fault}") from None
+    return stopped
+
+
+class Profile:
+    """Runs a program one operator after another, each over a whole feed, and measures them by their parts."""
+
+    def __init__(self, worker: Worker) -> None:
+        self._worker, self._compiled, self._program = worker, worker.compiled, worker.compiled.program
+        self._nanoseconds: Counter[ProgramPart] = Counter()
+        self._changes: Counter[ProgramPart] = Counter()
+        self._divided: Schedule | None = None
+        self._slicing: Schedule | None = None
+        """Only takes the next slice."""
+        self._steps: list[tuple[ProgramPart, Schedule]] = []
+
+    def execute(self, schedule: Schedule, start: int = -1) -> None:
+        """Run a schedule as `Worker.execute` does. A feed must be one slice."""
+        if schedule is not self._divided:
+            self._divide(schedule)
+        assert self._slicing is not None
+        self._worker.execute(self._slicing, start)
+        for part, step in self._steps:
+            started = time.perf_counter_ns()
+            self._worker.execute(step, 0)
+            self._nanoseconds[part] += time.perf_counter_ns() - started
+        for each in self._compiled.node_parts:
+            if each.rows_cell is not None:
+                self._changes[each] += self._program.read(each.rows_cell)
+
+    def measurements(self) -> dict[ProgramPart, Measurement]:
+        """Return what was measured so far. The operators inside a loop count as one, and emit an unknown number."""
+        counted = [each for each in self._compiled.node_parts if each.rows_cell is not None]
+        return {each: Measurement(self._changes[each], self._nanoseconds[each] / 1e9) for each in counted}
+
+    def _divide(self, schedule: Schedule) -> None:
+        """Make a schedule that only takes the next slice, and one for each operator."""
+        for each in (self._slicing, *(step for _, step in self._steps)):
+            if each is not None:
+                self._program.memory.release(each.block)
+        self._slicing = self._program.schedule([each.block for each in self._compiled.inputs.values()], [])
+        ops = {each.block: each for each in self._program.ops}
+        remaining = [ops[block] for block in schedule.ops]
+        self._steps = []
+        while remaining:
+            size = _size_of_step(remaining[0])
+            self._steps.append((remaining[0].part, self._program.schedule([], remaining[:size])))
+            del remaining[:size]
+        self._divided = schedule
+
+
+def _size_of_step(op: Op) -> int:
+    """Return the number of operators that must run together: a loop with its body, or one."""
+    return 1 + IterateBlock(op.block).length if op.opcode == Opcode.ITERATE else 1

@@ -9,21 +9,23 @@ has a copy. The changes that each worker has collected lie in shared memory, too
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from operator import methodcaller
 from typing import Any, Protocol
 
 import numba
+import numpy as np
 
-from deltamark.dataflow.batch import BYTES, PADDING_BYTES, Batch, Pointers, merged
-from deltamark.dataflow.codegen.compiled import Compiled
-from deltamark.dataflow.codegen.compiler import compile_plans
-from deltamark.dataflow.kernels import interpreter as vm
+from deltamark.dataflow.batch import BYTES, PADDING_BYTES, Batch, EachBatch, Pointers, Times, merged
+from deltamark.dataflow.explain import StateSizes, state_sizes
+from deltamark.dataflow.kernels import interpreter
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, view
 from deltamark.dataflow.kernels.parallel.key_partition import MAX_WORKERS
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.operators.exchange import trim
+from deltamark.dataflow.runtime.inputs import accept_ends
+from deltamark.dataflow.runtime.live_plans import Counts, LivePlans
 from deltamark.dataflow.runtime.process_pool import ProcessPool, spins
-from deltamark.dataflow.runtime.worker import Worker
 from deltamark.errors import DeltamarkError
 
 MAX_KEPT_BYTES = 1 << 26
@@ -38,8 +40,8 @@ class BatchSource(Protocol):
     def take(self, message: Any) -> Mapping[str, Batch]: ...
 
 
-class WorkerGroup:
-    """The workers of one dataflow. After it has raised an error from a worker, it can only be closed.
+class WorkerGroup(LivePlans):
+    """The plans of a dataflow on several workers. After an error of a worker, it can only be closed.
 
     open_source: given the inputs and their columns, returns the source of `take`; each worker has a copy of it.
     """
@@ -52,50 +54,52 @@ class WorkerGroup:
     ) -> None:
         if not 1 <= workers <= MAX_WORKERS:
             raise DeltamarkError("no such number of workers", workers, f"give from 1 to {MAX_WORKERS}")
-        vm.run.compile((numba.types.int64, numba.types.int64))
-        self.schemas = {name: each.schema for name, each in plans.items()}
-        self.worker = Worker(compile_plans({name: each.node for name, each in plans.items()}, workers))
+        interpreter.run.compile((numba.types.int64, numba.types.int64))
+        super().__init__(plans, workers)
         self._program = self.compiled.program
         self._taken: dict[str, Pointers] = {}
         self._batches: Mapping[str, Batch] = {}
         self._number = 0
-        with self._program.memory.or_closed():
+        memory = self._program.memory
+        with memory.or_closed():
             self._source = open_source and open_source(self.inputs)
-            self._arena = self._program.memory.share(UNBOUNDED_WORDS)
-            self._counts = self._program.memory.share(workers * len(plans))
-            """The number of changes of each answer that each worker has collected."""
-            view(self._program.spins, 1)[0] = spins(workers)
-            self._pool: ProcessPool[tuple[str, Any]] = ProcessPool(workers, self._program)
+            self._arena = memory.share(UNBOUNDED_WORDS)
+            """The batches of a feed."""
+            self._reports = memory.share(UNBOUNDED_WORDS)
+            """The results of a command: the same number of words of each worker."""
+            self._program.write(self._program.spins, spins(workers))
+            self._pool: ProcessPool[tuple[str, Any]] = ProcessPool(workers, self.worker)
             self._pool.start(self._become, self._command)
 
-    @property
-    def compiled(self) -> Compiled:
-        return self.worker.compiled
+    def _run(self, batches: Mapping[str, Batch], *, drop: bool) -> Counts:
+        self._pool.check()
+        self._pool.run(("push" if drop else "feed", self._sent(self.worker.checked(batches))))
+        return self._counts(self._reported(len(self.schemas)))
 
-    @property
-    def inputs(self) -> dict[str, tuple[str, ...]]:
-        return self.worker.inputs
+    def _run_each(
+        self, batches: Mapping[str, Batch], ends: Times, *, started: int, drop: bool
+    ) -> tuple[Counts, EachBatch]:
+        """Run the batches in all workers, which do not wait between two batches. A batch ends with its last worker."""
+        self._pool.check()
+        times = accept_ends(ends, self.worker.last)
+        pointers = self._sent(self.worker.checked(batches, int(times[-1])))
+        self._pool.run(("push each" if drop else "feed each", (pointers, times, started)))
+        counts, changes, clock = np.split(
+            self._reported(len(self.schemas) + 2 * len(times)), [len(self.schemas), len(self.schemas) + len(times)], 1
+        )
+        ended = np.cumsum(clock, axis=1).max(axis=0)
+        return self._counts(counts), EachBatch(changes.sum(axis=0), np.diff(ended, prepend=0))
 
-    @property
-    def pending(self) -> None:
-        """No plan: plans are attached on one worker."""
+    def _counts(self, reported: np.ndarray) -> Counts:
+        return dict(zip(self.schemas, reported.T.tolist(), strict=True))
 
-    def feed(self, batches: Mapping[str, Batch]) -> dict[str, Batch]:
-        self._run(batches, "feed")
-        counts = view(self._counts, self._pool.workers * len(self.schemas)).reshape(self._pool.workers, -1)
-        return {name: self._merged(name, column.tolist()) for name, column in zip(self.schemas, counts.T, strict=True)}
-
-    def _merged(self, name: str, counts: list[int]) -> Batch:
-        """Return the changes of an answer that all workers have collected."""
-        parts = [self.worker.changes(name, rows, worker) for worker, rows in enumerate(counts) if rows]
-        for worker, rows in enumerate(counts):
+    def _collected(self, name: str, counts: Sequence[int]) -> Batch:
+        pieces = [self.worker.changes(name, rows, number) for number, rows in enumerate(counts) if rows]
+        for number, rows in enumerate(counts):
             if 8 * rows > MAX_KEPT_BYTES and self._pool.workers > 1:
-                for vector in self.compiled.roots[name].vectors[worker]:
+                for vector in self.compiled.roots[name].vectors[number]:
                     self._program.memory.clear(vector, 8 * rows)
-        return merged(parts) if parts else self.worker.changes(name, 0)
-
-    def push(self, batches: Mapping[str, Batch]) -> int:
-        return sum(self._run(batches, "push"))
+        return merged(pieces) if pieces else self.worker.changes(name, 0)
 
     def take(self, message: Any) -> int:
         """Take batches from the source of every worker for `push_taken`; return their number of rows."""
@@ -106,20 +110,29 @@ class WorkerGroup:
         return sum(self._pool.run(("push", None)))
 
     def state_rows(self) -> int:
-        return sum(self._pool.run(("count", None)))
+        return sum(self._pool.run(("count", methodcaller("state_rows"))))
+
+    def state_bytes(self) -> int:
+        return sum(self._pool.run(("count", methodcaller("state_bytes"))))
+
+    def state_sizes(self) -> StateSizes:
+        self._pool.run(("state_sizes", None))
+        parts = list(self.compiled.states())
+        sums = self._reported(2 * len(parts)).sum(axis=0).reshape(-1, 2)
+        return {part: (int(rows), int(size)) for part, (rows, size) in zip(parts, sums, strict=True)}
+
+    def _drop(self, name: str) -> None:
+        self._pool.run(("retire", name))
 
     def close(self) -> None:
         self._pool.close()
         self.worker.close()
 
-    def _run(self, batches: Mapping[str, Batch], command: str) -> list[int]:
-        self._pool.check()
-        pointers = self.worker.checked(batches)
-        if self._pool.workers > 1:
-            pointers = self._shared(pointers)
-        return self._pool.run((command, pointers))
+    def _sent(self, pointers: Mapping[str, Pointers]) -> Mapping[str, Pointers]:
+        """Return batches where all workers can read them."""
+        return self._copied(pointers) if self._pool.workers > 1 else pointers
 
-    def _shared(self, pointers: Mapping[str, Pointers]) -> dict[str, Pointers]:
+    def _copied(self, pointers: Mapping[str, Pointers]) -> dict[str, Pointers]:
         """Copy batches to shared memory."""
         end = self._arena
 
@@ -129,7 +142,7 @@ class WorkerGroup:
             ctypes.memmove(start, address, size)
             return start
 
-        shared = {}
+        batches = {}
         for name, each in pointers.items():
             binding, columns = self.worker.bindings[name], {}
             for array, width in binding.widths.items():
@@ -141,27 +154,52 @@ class WorkerGroup:
                 size = last - first + PADDING_BYTES
                 columns[f"{text}{BYTES}"] = copied(each.columns[f"{text}{BYTES}"] + first, size) - first
             time, diff = copied(each.time, 8 * each.rows), copied(each.diff, 8 * each.rows)
-            shared[name] = Pointers(each.rows, each.last, time, diff, columns, (), {})
-        return shared
+            batches[name] = Pointers(each.rows, each.last, time, diff, columns, (), {})
+        return batches
 
-    def _become(self, worker: int) -> None:
-        self._number = worker
-        self._program.become_worker(worker)
+    def _become(self, number: int) -> None:
+        self._number = number
+        self.worker.become(number)
 
     def _command(self, message: tuple[str, Any]) -> int:
-        """Run one worker's part of a command."""
+        """Run one worker's part of a command, report its results, and return their sum."""
+        words = self._done(message)
+        view(self._reports + 8 * len(words) * self._number, len(words))[:] = words
+        return sum(words)
+
+    def _reported(self, count: int) -> np.ndarray:
+        """Return the results of the last command: a row of `count` words for each worker."""
+        return view(self._reports, self._pool.workers * count).reshape(self._pool.workers, count).copy()
+
+    def _done(self, message: tuple[str, Any]) -> list[int]:
         match message:
             case ("take", inner):
-                return self._take(inner)
-            case ("count", _):
-                return self.worker.state_rows()
+                return [self._take(inner)]
+            case ("count", count):
+                return [count(self.worker)]
+            case ("state_sizes", _):
+                return [word for each in state_sizes(self.compiled).values() for word in each]
+            case ("retire", name):
+                return self._retire(name)
+            case ("feed each" | "push each" as command, (pointers, ends, started)):
+                self._trim()
+                counts, each = self.worker.run_each(pointers, ends, started=started, drop=command == "push each")
+                return [*counts.values(), *each.changes.tolist(), *each.nanoseconds.tolist()]
             case (command, pointers):
-                for each in self.compiled.exchanges:
-                    trim(self._program, each, MAX_KEPT_BYTES)
-                counts = self.worker.run(pointers or self._taken, self._pool.wait, drop=command == "push")
-                view(self._counts + 8 * len(counts) * self._number, len(counts))[:] = [*counts.values()]
-                return sum(counts.values())
-        raise AssertionError(message)
+                self._trim()
+                return [*self.worker.run(pointers or self._taken, drop=command == "push").values()]
+
+    def _trim(self) -> None:
+        """Return the memory of the last feed's messages to the system, if they were large."""
+        for each in self.compiled.exchanges:
+            trim(self._program, each, MAX_KEPT_BYTES)
+
+    def _retire(self, name: str) -> list[int]:
+        with self.worker.failing():
+            del self.schemas[name]
+            self.compiled.retire(name)
+            self.worker.refresh()
+        return []
 
     def _take(self, message: Any) -> int:
         if self._source is None:

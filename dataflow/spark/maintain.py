@@ -19,13 +19,11 @@ from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.operators.input import base_inputs
 from deltamark.dataflow.passes.prune import required_columns
-from deltamark.dataflow.runtime.batch_checks import checked_column
+from deltamark.dataflow.runtime.inputs import checked_column
 from deltamark.dataflow.spark.chain import chained, staged
-from deltamark.dataflow.spark.ingest.source_task import as_arrow
-from deltamark.dataflow.spark.ingest.stage_zero import StageZero
-from deltamark.dataflow.spark.messages import MESSAGE_SCHEMA, WAKE_UP, Message, StageSpec
+from deltamark.dataflow.spark.messages import BATCH_PROPERTY, MESSAGE_SCHEMA, WAKE_UP, Message, StageSpec, task_property
 from deltamark.dataflow.spark.planning.staged_plan import ROW, StageOutput
-from deltamark.dataflow.spark.task_properties import BATCH, task_property
+from deltamark.dataflow.spark.stage_zero import StageZero, as_arrow
 from deltamark.dataflow.sql.arrow_tables import arrow_batch, arrow_table
 from deltamark.dataflow.sql.query import sql
 from deltamark.dataflow.types import Schema
@@ -118,7 +116,7 @@ class FrameTask:
 
     def __call__(self, rows: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         labels, stage_zero = _open(self.stage, self.name)
-        context, batch = TaskContext.get(), int(task_property(BATCH))
+        context, batch = TaskContext.get(), int(task_property(BATCH_PROPERTY))
         if context is not None and context.partitionId() == 0:
             yield as_arrow(Message(0, WAKE_UP, b""), labels, batch)
         for part in rows:

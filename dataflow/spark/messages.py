@@ -1,4 +1,4 @@
-"""Values that travel between the processes of a query: specifications of stages and sources, and messages.
+"""Values that travel between the processes of a query: inputs, specifications of stages and sources, and messages.
 
 The processes that plan a query import this module, so it must not import the engine: that takes half a second.
 """
@@ -10,12 +10,45 @@ import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, Self
+from typing import NamedTuple, Protocol, Self
 
+from pyspark import TaskContext
 from pyspark.sql.datasource import InputPartition
 
-from deltamark.dataflow.spark.ingest.input_source import InputSource
+from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.spark.planning.staged_plan import StagedPlan
+
+InputColumns = Mapping[str, tuple[str, ...]]
+"""The columns that are read of each input."""
+
+
+class BatchReader(Protocol):
+    """An open source, which hands out pieces of its batches."""
+
+    def take(self, batch: int, piece: int, pieces: int, /) -> Mapping[str, Batch]:
+        """Return one piece of a batch. The pieces of a batch are disjoint, complete and each in the order of time."""
+        ...
+
+
+class InputSource(Protocol):
+    """The changes of a query's inputs. The source is pickled, sent to every executor, and opened there."""
+
+    @property
+    def batches(self) -> int:
+        """The number of physical batches."""
+        ...
+
+    @property
+    def identity(self) -> Mapping[str, str]:
+        """The properties of the source that must not change while a checkpoint is in use."""
+        ...
+
+    def rows(self, batch: int, /) -> int:
+        """Estimate the rows of a batch."""
+        ...
+
+    def open(self, columns: InputColumns, /) -> BatchReader: ...
+
 
 MESSAGE_SCHEMA = "label bigint, edge string, batch bigint, content binary"
 """The columns of the Spark rows between stages: a message, the label of its shard and the number of its batch."""
@@ -100,3 +133,19 @@ class SourcePartition(InputPartition):
     batch: int
     own_pieces: range
     pieces: int
+
+
+BATCH_PROPERTY = "streaming.sql.batchId"
+"""The number of the micro-batch: 0, 1, 2 ... since the checkpoint was new."""
+
+RUN_PROPERTY = "spark.jobGroup.id"
+"""A unique name for each start of a query."""
+
+
+def task_property(name: str) -> str:
+    """Return a property that Spark has set for the jobs of a streaming query."""
+    context = TaskContext.get()
+    assert context is not None
+    value = context.getLocalProperty(name)
+    assert value is not None
+    return value

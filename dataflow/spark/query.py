@@ -23,9 +23,8 @@ from pyspark.sql.streaming.query import StreamingQuery
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.spark.chain import chained, identity_of, staged
-from deltamark.dataflow.spark.ingest.data_source import SPEC_OPTION, DeltaSource
-from deltamark.dataflow.spark.ingest.input_source import InputSource
-from deltamark.dataflow.spark.messages import SourceSpec
+from deltamark.dataflow.spark.data_source import SPEC_OPTION, DeltaSource
+from deltamark.dataflow.spark.messages import InputSource, SourceSpec
 from deltamark.dataflow.spark.sink import from_stored
 from deltamark.dataflow.spark.stage import STATE_VARIABLE
 from deltamark.dataflow.spark.state_log import INDEX, LogIndex, refuse_another
@@ -103,14 +102,14 @@ CORRUPTION = r"Checksum|[Mm]alformed|JsonParse|JsonMapping|CANNOT_LOAD_STATE_STO
 FULL_DISK = r"\((\S+) executor \S+\):[^\n]*(No space left on device)"
 """A pattern of Spark's error about a task that could not write; its groups are the host and the reason."""
 
-LATE_PYTHON = "Python worker failed to connect back"
+SLOW_START = "Python worker failed to connect back"
 """Spark's error about a Python process that has not started within 10 s, a limit that no setting changes.
 
 A query starts such processes before its first batch. A busy machine may need longer for one.
 """
 
-MAX_LATE_STARTS = 30
-"""The number of times that a query is started again after `LATE_PYTHON`. Ten were too few once on one core, beside
+MAX_SLOW_STARTS = 30
+"""The number of times that a query is started again after `SLOW_START`. Ten were too few once on one core, beside
 busy processes.
 """
 
@@ -150,7 +149,7 @@ class SparkQuery:
             spark.conf.set(name, value)
         self._stages = staged(spark, collection, shards)
         self._answer = self._answer_of(inputs)
-        self._late_starts = 0
+        self._slow_starts = 0
         self._query = self._start()
 
     @property
@@ -204,13 +203,13 @@ class SparkQuery:
             pass
 
     def _has_ended(self) -> bool:
-        """Wait until Spark's query ends. Return False if it has been started again, because Python was late."""
+        """Wait until Spark's query ends. Return False if it has been started again, because Python started slowly."""
         try:
             self._query.awaitTermination()
         except PySparkException as error:
-            if LATE_PYTHON not in str(error) or self._late_starts == MAX_LATE_STARTS:
+            if SLOW_START not in str(error) or self._slow_starts == MAX_SLOW_STARTS:
                 raise explained(error) from error
-            self._late_starts += 1
+            self._slow_starts += 1
             self._query = self._start()
             return False
         return True

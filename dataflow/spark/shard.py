@@ -1,21 +1,36 @@
-"""A shard of a stage: the operators of the stage over the rows that the shard owns, run by an ordinary worker."""
+"""Shards of a stage: each runs the operators of the stage over the rows that it owns, as ordinary plans on one worker.
+
+A shard applies one batch after another: its log records the net changes, and its messages are sent on. Shards stay
+alive in their process. A shard is used only by the run of the query that created it, and only if its last batch is
+committed: a task that failed may have left it ahead of the committed batches, so it is closed. A shard that has missed
+batches is brought up to date from its log, and so is a new one.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import gc
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+import pandas as pd
 import pyarrow as pa
 
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.codegen.compiler import compile_plans
+from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.operators.extend import Extension
 from deltamark.dataflow.operators.node import walk
 from deltamark.dataflow.runtime.exclusive import Exclusive
-from deltamark.dataflow.runtime.worker import Worker
-from deltamark.dataflow.spark.ingest.wire import messages_for, unpack
-from deltamark.dataflow.spark.messages import Message, StageSpec
+from deltamark.dataflow.runtime.one_worker import OneWorker
+from deltamark.dataflow.spark.messages import Message, ShardKey, StageSpec
 from deltamark.dataflow.spark.net_changes import NetChanges, net_changes, replay
 from deltamark.dataflow.spark.planning.staged_plan import ANSWER, Edge
+from deltamark.dataflow.spark.sink import to_spark
+from deltamark.dataflow.spark.state_log import LogIndex, StateLog
+from deltamark.dataflow.spark.wire import messages_for, unpack
+from deltamark.errors import DeltamarkError
+
+MAX_RUNS = 2
+"""The number of most recently used runs whose shards stay alive; not measured."""
 
 
 class Shard:
@@ -25,19 +40,19 @@ class Shard:
         self._number, self._shards = number, stage.shards
         outputs = stage.plan.stages[stage.number]
         self._outputs = [each for each in outputs if number == 0 or not each.first_shard_only]
-        worker = Worker(compile_plans({each.edge.name: each.node for each in self._outputs}))
+        plans = OneWorker({each.edge.name: Collection(each.node) for each in self._outputs})
         if any(isinstance(node, Extension) for each in self._outputs for node in walk(each.node)):
-            worker.take_whole_feeds()  # the copies of an index must change in one order, whatever the slices
-        self._worker = Exclusive("shard", worker)
+            plans.worker.take_whole_feeds()  # the copies of an index must change in one order, whatever the slices
+        self._plans = Exclusive("shard", plans)
         arriving = stage.plan.arriving(stage.number)
-        self.edges: Mapping[str, Edge] = {name: arriving[name] for name in arriving if name in worker.inputs}
+        self.edges: Mapping[str, Edge] = {name: arriving[name] for name in arriving if name in plans.inputs}
         self._time = -1
 
     def feed(self, contents: Mapping[str, Sequence[bytes]]) -> tuple[dict[str, Batch], NetChanges]:
         """Apply a batch, given as the messages of each edge; return the changes of each output, and the net changes."""
         unpacked = {name: unpack(edge.fields, contents.get(name, ())) for name, edge in self.edges.items()}
         batches = {name: batch for name, batch in unpacked.items() if batch is not None}
-        changes = self._worker.use(lambda worker: worker.feed(batches))
+        changes = self._plans.use(lambda plans: plans.feed(batches))
         self._time = max([self._time, *(int(batch.time[-1]) for batch in batches.values())])
         return {name: each for name, each in changes.items() if len(each.time)}, net_changes(self.edges, batches)
 
@@ -47,7 +62,7 @@ class Shard:
         They are applied at one time, which is no later than the last of these batches: each had a time of its own.
         """
         self._time += 1
-        self._worker.use(lambda worker: worker.push(replay(self.edges, net, self._time)))
+        self._plans.use(lambda plans: plans.push(replay(self.edges, net, self._time)))
 
     def messages(self, changes: Mapping[str, Batch]) -> Iterator[Message]:
         """Address the changes of the outputs to the shards of later stages, except for those of the answer."""
@@ -58,9 +73,86 @@ class Shard:
                 yield from messages_for(edge, packed, shards=self._shards, sender=self._number)
 
     def close(self) -> None:
-        self._worker.close()
+        self._plans.close()
 
 
 def _with_arrow_texts(edge: Edge, changes: Batch) -> Batch:
     texts = {name: pa.array(changes.columns[name], pa.string()) for name in edge.texts}
     return Batch(changes.time, changes.diff, {**changes.columns, **texts})
+
+
+_shards: dict[ShardKey, tuple[int, Shard]] = {}
+
+
+def _take_cached(key: ShardKey, committed: int) -> tuple[int, Shard] | None:
+    """Remove a shard from the cache; return its last batch, which is at most the committed one, and the shard."""
+    cached = _shards.pop(key, None)
+    if cached is None or cached[0] <= committed:
+        return cached
+    cached[1].close()
+    return None
+
+
+def _cache(key: ShardKey, batch: int, shard: Shard) -> None:
+    """Cache a shard that has applied a batch, and close the shards of old runs."""
+    _shards[key] = batch, shard
+    recent_runs = list(dict.fromkeys(each.run for each in reversed(_shards)))[:MAX_RUNS]
+    for old in [each for each in _shards if each.run not in recent_runs]:
+        _shards.pop(old)[1].close()
+
+
+def process_batch(
+    stage: StageSpec, key: ShardKey, log: StateLog, rows: Iterator[pd.DataFrame]
+) -> Iterator[pd.DataFrame]:
+    """Apply a batch to a shard; yield messages to later stages or, from the last stage, the changes of the answer."""
+    batch, contents = _contents_by_edge(rows)
+    index = log.index(stage.identity)
+    if batch <= index.batch:
+        actual = f"batch {batch} after batch {index.batch}, in shard {key.shard} of stage {key.stage}"
+        raise DeltamarkError("a batch arrived twice", actual, "remove the directory and start again")
+    shard, is_new = _restored(stage, key, log, index)
+    changes, net = shard.feed(contents)
+    log.append(index, batch, net, shard.edges)
+    if not stage.is_last:
+        ending = stage.plan.arriving(stage.number)
+        passing = [Message(key.shard, edge, each) for edge in contents if edge not in ending for each in contents[edge]]
+        yield from _rows(stage, batch, [*passing, *shard.messages(changes)])
+    elif ANSWER in changes:
+        yield to_spark(stage.plan.schema, changes[ANSWER])
+    _cache(key, batch, shard)
+    if is_new:
+        gc.freeze()  # Spark collects garbage after every task, and would look at all modules each time
+
+
+def _contents_by_edge(rows: Iterator[pd.DataFrame]) -> tuple[int, dict[str, list[bytes]]]:
+    """Group the contents of messages by edge; return the number of their batch, too."""
+    contents: defaultdict[str, list[bytes]] = defaultdict(list)
+    batches = set[int]()
+    for frame in rows:
+        for edge, batch, content in zip(frame["edge"], frame["batch"], frame["content"], strict=True):
+            batches.add(int(batch))
+            contents[edge].append(content)
+    if len(batches) != 1:
+        actual = f"batches {sorted(batches)} in one micro-batch"
+        raise DeltamarkError("sources out of step", actual, "start with a new directory")
+    return batches.pop(), contents
+
+
+def _restored(stage: StageSpec, key: ShardKey, log: StateLog, index: LogIndex) -> tuple[Shard, bool]:
+    """Return a shard in its state after the last committed batch, and whether it is a new object."""
+    cached = _take_cached(key, index.batch)
+    if cached is not None and not index.divides(cached[0]):
+        cached[1].close()
+        cached = None
+    batch, shard = cached or (-1, Shard(stage, key.shard))
+    if batch < index.batch:
+        shard.restore(log.net_changes_after(index, batch))
+    return shard, cached is None
+
+
+def _rows(stage: StageSpec, batch: int, messages: Iterable[Message]) -> Iterator[pd.DataFrame]:
+    """Yield each message as a frame of one row, with the columns of MESSAGE_SCHEMA."""
+    for shard, edge, content in messages:
+        yield pd.DataFrame({
+            "label": [stage.labels[shard]], "edge": [edge], "batch": [batch], "content": [content]
+        })  # fmt: skip

@@ -28,7 +28,7 @@ MAX_VALUE_BYTES = 1 << 26
 MIN_MERGED_ENTRIES = 8
 """The number of entries of an edge from which they are merged, if the merged entry may be smaller; not measured."""
 
-MIN_SHARED_KEYS = 8
+MIN_COMMON_KEYS = 8
 """Entries are merged if they share at least this part, 1 / 8, of their ranges of keys; not measured."""
 
 MAX_ENTRIES = 1000
@@ -168,8 +168,8 @@ def _have_doubled(entries: Sequence[LogEntry]) -> bool:
 
 def _share_keys(entries: Sequence[LogEntry]) -> bool:
     """Return whether the ranges of keys of some entries overlap by a share that makes a merge worth its time."""
-    shared, last = 0, min(each.low for each in entries)
+    common, last = 0, min(each.low for each in entries)
     for entry in sorted(entries, key=lambda each: each.low):
-        shared += max(min(entry.high, last) - entry.low, 0)
+        common += max(min(entry.high, last) - entry.low, 0)
         last = max(last, entry.high)
-    return MIN_SHARED_KEYS * shared >= sum(each.high - each.low for each in entries)
+    return MIN_COMMON_KEYS * common >= sum(each.high - each.low for each in entries)

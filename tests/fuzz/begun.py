@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from itertools import cycle
 from typing import Literal
 
@@ -39,8 +39,6 @@ MOST_JOINS = 4
 """The most joins, one above another, of plans whose arrangements begin with debts. A join pairs the rows of a time that
 are not consolidated yet, so each further join over the same rows may square their number."""
 
-RUNTIMES = ("live_plans", "worker_group")
-
 
 class Empty(Worker):
     """A worker that counts rows with their weights: two equal rows may be one row of weight 2 or two of weight 1."""
@@ -64,10 +62,10 @@ class WithLongLists(Indebted):
         super().__init__(compiled)
         self._more_passed = cycle(range(5))
 
-    def run(self, pointers: Mapping[str, Pointers], wait: Callable[[], None], *, drop: bool) -> dict[str, int]:
+    def run(self, pointers: Mapping[str, Pointers], *, drop: bool) -> dict[str, int]:
         for rows in self.states(Arrangement, _rows):
             rows.passed = MIN_PASSED + next(self._more_passed)
-        return super().run(pointers, wait, drop=drop)
+        return super().run(pointers, drop=drop)
 
 
 class WithDebts(Indebted):
@@ -82,9 +80,7 @@ WORKERS: dict[Begin, type[Worker]] = {"": Empty, "long lists": WithLongLists, "d
 @contextlib.contextmanager
 def begun(begin: Begin) -> Iterator[None]:
     """Let the workers of new dataflows begin in a state."""
-    with contextlib.ExitStack() as stack:
-        for name in RUNTIMES:
-            stack.enter_context(changed(f"deltamark.dataflow.runtime.{name}", Worker=WORKERS[begin]))
+    with changed("deltamark.dataflow.runtime.live_plans", Worker=WORKERS[begin]):
         yield
 
 

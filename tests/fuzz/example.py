@@ -23,8 +23,8 @@ from deltamark.errors import DeltamarkError
 
 SLICED = (
     "deltamark.dataflow.builder.program",
-    "deltamark.dataflow.runtime.history",
-    "deltamark.dataflow.runtime.binding",
+    "deltamark.dataflow.runtime.backfill",
+    "deltamark.dataflow.runtime.inputs",
 )
 """Modules that have the number of rows in a slice as SLICE_ROWS."""
 
@@ -90,7 +90,7 @@ def slices(rows: int) -> Iterator[None]:
         for name in SLICED:
             stack.enter_context(changed(name, SLICE_ROWS=rows))
         stack.enter_context(changed("deltamark.dataflow.builder.program", WORKERS_SLICE_FACTOR=1))
-        stack.enter_context(changed("deltamark.dataflow.runtime.history", BATCH_ROWS=rows))
+        stack.enter_context(changed("deltamark.dataflow.runtime.backfill", BATCH_ROWS=rows))
         yield
 
 

@@ -31,7 +31,7 @@ def _add(tree: PlanTree, outputs: Sequence[StageOutput]) -> None:
     """Add the program of some edges."""
     compiled = compile_plans({each.edge.name: _without_row_numbers(each) for each in outputs})
     try:
-        tree.add(compiled, {each.edge.name: _title(each) for each in outputs})
+        tree.add(compiled, {}, {each.edge.name: _title(each) for each in outputs})
     finally:
         compiled.program.memory.close()
 

@@ -43,25 +43,23 @@ from deltamark.dataflow.passes.prune import prune, required_columns
 from deltamark.dataflow.passes.rewrite import rewrite
 from deltamark.dataflow.passes.share import share
 from deltamark.dataflow.plan.terms import column
-from deltamark.dataflow.spark.planning.locations import (
+from deltamark.dataflow.spark.planning.staged_plan import (
+    ANSWER,
     BY_ROW,
     REPLICATED,
+    ROW_NUMBERS,
+    SUM,
     UNPLACED,
     Location,
+    StagedPlan,
+    StageOutput,
+    StageOutputs,
     can_deal,
     dealt_input,
     distribute_over_shards,
     exchange_below,
     is_chain,
     may_cancel,
-)
-from deltamark.dataflow.spark.planning.staged_plan import (
-    ANSWER,
-    ROW_NUMBERS,
-    SUM,
-    StagedPlan,
-    StageOutput,
-    StageOutputs,
     select,
 )
 from deltamark.dataflow.types import Field, Schema

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 
 import numpy as np
+import pytest
 from support.engines.explanations import parts, readers
 
 from deltamark.dataflow.batch import Batch
@@ -23,10 +24,10 @@ def batch(**columns: list[int]) -> Batch:
     return Batch(np.zeros(rows, dtype=np.int64), np.ones(rows, dtype=np.int64), arrays)
 
 
-def explained() -> str:
+def explained(workers: int = 1) -> str:
     cheap = sales.where(col.price < 50).rename(low="price")
     both = sales.join(shops, "shop").concat(cheap.rename(price="low").join(shops, "shop"))
-    with closing(Dataflow(both.count(by="city"))) as worker:
+    with closing(Dataflow(both.count(by="city"), workers=workers)) as worker:
         worker.feed({"sales": batch(shop=[1, 1, 2], price=[10, 60, 70]), "shops": batch(shop=[1, 2], city=[0, 3])})
         return worker.explain()
 
@@ -49,8 +50,9 @@ def test_an_arrangement_that_two_joins_read_is_built_once():
     assert readers(explained(), shops) == 2
 
 
-def test_the_rows_of_a_state_are_counted():
-    assert number(explained(), "rows kept", "aggregate") == "2"
+@pytest.mark.parametrize("workers", [1, 2, 3])
+def test_the_rows_of_a_state_are_counted_at_all_workers(workers):
+    assert number(explained(workers), "rows kept", "aggregate") == "2"
 
 
 def test_a_profile_has_the_changes_of_each_operator_and_its_time():

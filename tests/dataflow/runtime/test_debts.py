@@ -100,9 +100,9 @@ class Facts:
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
     """Let rows that cancel each other be read in different pieces."""
-    monkeypatch.setattr("deltamark.dataflow.runtime.history.SLICE_ROWS", 32)
-    monkeypatch.setattr("deltamark.dataflow.runtime.history.BATCH_ROWS", 32)
-    monkeypatch.setattr("deltamark.dataflow.runtime.binding.SLICE_ROWS", 32)
+    monkeypatch.setattr("deltamark.dataflow.runtime.backfill.SLICE_ROWS", 32)
+    monkeypatch.setattr("deltamark.dataflow.runtime.backfill.BATCH_ROWS", 32)
+    monkeypatch.setattr("deltamark.dataflow.runtime.inputs.SLICE_ROWS", 32)
 
 
 @each_case

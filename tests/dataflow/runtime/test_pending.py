@@ -31,7 +31,7 @@ from deltamark.errors import DeltamarkError
 @pytest.fixture(autouse=True)
 def small_slices(monkeypatch):
     """Make slices so small that a backfill is stopped within an input and within a join."""
-    for name in ("history.SLICE_ROWS", "history.BATCH_ROWS", "binding.SLICE_ROWS"):
+    for name in ("backfill.SLICE_ROWS", "backfill.BATCH_ROWS", "inputs.SLICE_ROWS"):
         monkeypatch.setattr(f"deltamark.dataflow.runtime.{name}", 2)
 
 

@@ -32,7 +32,7 @@ from deltamark import (
     integer,
     source,
 )  # fmt: skip
-from deltamark.dataflow.codegen.compiler import compile_plans
+from deltamark.dataflow.runtime.one_worker import OneWorker
 from deltamark.dataflow.types import BOOL, NULL, Field, Schema, Type
 
 sales = source("sales", {"shop": integer(1, 99), "price": integer(0, 10_000, scale=2)}, rows=1_000_000)
@@ -41,13 +41,13 @@ nodes = integer(0, 9)
 edges = source("edges", {"src": nodes, "dst": nodes}, rows=99)
 EXAMPLES = {
     "sales": sales, "shops": shops, "edges": edges, "Atom": Atom, "Batch": Batch, "Dataflow": Dataflow, "col": col,
-    "closing": closing, "compile_plans": compile_plans, "delta_query": delta_query,
+    "OneWorker": OneWorker, "closing": closing, "delta_query": delta_query,
     "batch": Batch([0], [1], {"shop": [7], "price": [900]}), "cities": Batch([0], [1], {"shop": [7], "city": [2]}),
 }  # fmt: skip
 MODULES = (
     "deltamark", "deltamark.errors", "deltamark.dataflow.batch", "deltamark.dataflow.types",
     "deltamark.dataflow.motifs.static", "deltamark.dataflow.motifs.static", "deltamark.dataflow.runtime.dataflow",
-    "deltamark.dataflow.runtime.hold", "deltamark.dataflow.runtime.worker",
+    "deltamark.dataflow.runtime.live_plans",
 )  # fmt: skip
 
 
@@ -124,7 +124,7 @@ def test_methods_that_need_one_worker_raise_an_error_with_two():
         dataflow.feed({})
         for name, action in {
             "attach": lambda: dataflow.attach("count", sales.count()), "hold": dataflow.hold,
-            "retire": lambda: dataflow.retire("sales"), "state_bytes": dataflow.state_bytes,
+            "profile": dataflow.profile, "states": lambda: dataflow.states(object),
         }.items():  # fmt: skip
             with pytest.raises(DeltamarkError, match=f"{name} needs one worker: workers=2; open it with workers=1"):
                 action()

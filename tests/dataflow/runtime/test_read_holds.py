@@ -226,7 +226,7 @@ def test_a_sum_stays_a_sum_while_feeds_come_between_pieces():
 
 
 def test_rows_that_have_left_since_a_time_do_not_count_as_live_when_history_is_read(monkeypatch):
-    monkeypatch.setattr("deltamark.dataflow.runtime.history.BATCH_ROWS", 2)
+    monkeypatch.setattr("deltamark.dataflow.runtime.backfill.BATCH_ROWS", 2)
     rows = source("rows", {"a": integer(0, 100)}, 20)
 
     def batch(time, first, diff):
@@ -241,7 +241,7 @@ def test_rows_that_have_left_since_a_time_do_not_count_as_live_when_history_is_r
 
 
 def test_an_arrangement_is_kept_while_a_plan_that_reads_its_rows_is_attached(monkeypatch):
-    monkeypatch.setattr("deltamark.dataflow.runtime.history.BATCH_ROWS", 2)
+    monkeypatch.setattr("deltamark.dataflow.runtime.backfill.BATCH_ROWS", 2)
     rows = source("rows", {"a": integer(0, 100)}, 20)
     resident = {"pairs": rows.join(rows.rename(b="a"), on={}), "sum": rows.aggregate(total=col.a.sum())}
     with closing(Dataflow(resident)) as together:

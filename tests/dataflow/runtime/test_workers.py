@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.engines.driving import added, arrays, between, feed, undone
+from support.engines.driving import added, arrays, between, feed, stream_of, undone
 from support.engines.explanations import parts
 from support.random_plans.seeded_streams import long_stream, spread_stream, with_one_key
 from support.random_plans.strategies import cases, cuts
@@ -203,6 +203,36 @@ def test_a_source_is_taken_from_by_every_worker():
         with closing(WorkerGroup({"answer": left.count(by="id")}, workers, lambda _: Source())) as engine:
             assert [(engine.take(rows), engine.push_taken()) for rows in (40, 30)] == [(40, 40), (30, 60)]
             assert engine.state_rows() == 40
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3])
+@pytest.mark.parametrize("name", ["join", "sum", "distinct", "top"])
+def test_a_retired_plan_leaves_no_state_at_any_worker(name, workers):
+    kept, retired = left.count(by="value"), SPREAD[name]
+    streams = {each: spread_stream(len(each), 150) for each in inputs_of(retired)}
+    times = times_of(streams)
+    before, after = between(streams, set(times[:20])), between(streams, set(times[20:]))
+    with closing(Dataflow({"kept": kept, "retired": retired}, workers=workers)) as engine:
+        engine.push({each: arrays(inputs_of(retired)[each], stream) for each, stream in before.items()})
+        rows, size = engine.state_rows(), engine.state_bytes()
+        engine.retire("retired")
+        assert (list(engine.schemas), list(engine.inputs)) == (["kept"], ["left"])
+        assert engine.state_rows() < rows
+        assert engine.state_bytes() < size
+        found = engine.feed({"left": arrays(left.schema, after["left"])})["kept"]
+        expected = changes(kept.node, {"left": streams["left"]})
+        assert stream_of(kept, found) == {each: diff for each, diff in expected.items() if each[0] > times[19]}
+        with closing(Dataflow({"kept": kept}, workers=workers)) as alone:
+            alone.push({"left": arrays(left.schema, streams["left"])})
+            assert engine.state_rows() == alone.state_rows()
+
+
+def test_the_arrangements_have_the_rows_of_all_workers():
+    streams = {"left": spread_stream(len("left"), 150), "right": spread_stream(len("right"), 150)}
+    for workers in (1, 2, 3):
+        with closing(Dataflow({"joined": SPREAD["join"]}, workers=workers)) as engine:
+            engine.push({name: arrays(each.schema, streams[name]) for name, each in (("left", left), ("right", right))})
+            assert sum(rows for _, _, rows, _ in engine.sharing()) == engine.state_rows() > 0
 
 
 def test_workers_are_at_least_one():

@@ -16,7 +16,7 @@ from pyspark.sql import functions as f
 from support.manual import code
 
 from deltamark import code_type, col, integer, source
-from deltamark.dataflow.spark.query import LATE_PYTHON, MAX_LATE_STARTS, explained
+from deltamark.dataflow.spark.query import MAX_SLOW_STARTS, SLOW_START, explained
 from deltamark.errors import DeltamarkError
 from deltamark.harness.engines.spark_feed import SESSIONS
 from deltamark.spark import maintain
@@ -39,14 +39,14 @@ def spark():
 
 def run(target, has_ended=lambda running: running.awaitTermination() or True):
     """Run a query until it has ended. Start it again if a Python process was late, which a busy machine causes."""
-    for start in range(MAX_LATE_STARTS + 1):
+    for start in range(MAX_SLOW_STARTS + 1):
         running = target.start()
         try:
             while not has_ended(running):
                 running.awaitTermination(0.2)
             break
         except StreamingQueryException as error:
-            if LATE_PYTHON not in str(error) or start == MAX_LATE_STARTS:
+            if SLOW_START not in str(error) or start == MAX_SLOW_STARTS:
                 raise
         finally:
             running.stop()

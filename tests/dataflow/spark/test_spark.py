@@ -16,7 +16,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.spark.query import LATE_PYTHON, SparkQuery, explained
+from deltamark.dataflow.spark.query import SLOW_START, SparkQuery, explained
 from deltamark.dataflow.types import NULL, SHORT, TEXT, Field, Schema, code_type, date_type, integer, pack_short
 from deltamark.datagen.feed import last_time
 from deltamark.datagen.workloads.registry import workload
@@ -66,7 +66,7 @@ def ended_once(finished, chunked):
 @pytest.fixture
 def ended(ended_once, monkeypatch):
     """The ended query, which has not been started again."""
-    monkeypatch.setattr(ended_once, "_late_starts", 0)
+    monkeypatch.setattr(ended_once, "_slow_starts", 0)
     return ended_once
 
 
@@ -103,7 +103,7 @@ class Late:
         return []
 
     def awaitTermination(self):  # noqa: N802 (as Spark names it)
-        raise StreamingQueryException(f"[STREAM_FAILED] Query terminated with exception: {LATE_PYTHON}.")
+        raise StreamingQueryException(f"[STREAM_FAILED] Query terminated with exception: {SLOW_START}.")
 
 
 @pytest.mark.parametrize("end", [SparkQuery.wait, lambda running: [*running.progress()]])
@@ -117,7 +117,7 @@ def test_a_query_starts_again_if_a_python_process_was_late(end, ended):
 def test_a_query_whose_python_processes_are_always_late_fails(ended, monkeypatch):
     monkeypatch.setattr(ended, "_query", Late())
     monkeypatch.setattr(ended, "_start", Late)
-    with pytest.raises(DeltamarkError, match=LATE_PYTHON):
+    with pytest.raises(DeltamarkError, match=SLOW_START):
         ended.wait()
 
 

@@ -15,8 +15,7 @@ from support.random_plans.streams import Streams, inputs_of
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.runtime.dataflow import Dataflow
-from deltamark.dataflow.runtime.hold import Hold
+from deltamark.dataflow.runtime.dataflow import Dataflow, Hold
 from fuzz.example import WrongError
 
 SELDOM = 1000

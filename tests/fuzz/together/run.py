@@ -16,8 +16,7 @@ from support.reference.rows import Stream, Update
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.operators.arrangement import Arrangement
-from deltamark.dataflow.runtime.dataflow import Dataflow
-from deltamark.dataflow.runtime.hold import Hold
+from deltamark.dataflow.runtime.dataflow import Dataflow, Hold
 from deltamark.dataflow.types import Schema
 from deltamark.errors import DeltamarkError
 from fuzz.begun import begin_debts

@@ -11,11 +11,11 @@ import pyarrow as pa
 from support.random_plans.streams import inputs_of
 
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.spark.ingest.stage_zero import StageZero
 from deltamark.dataflow.spark.messages import StageSpec
 from deltamark.dataflow.spark.planning.stage_planner import plan_stages
 from deltamark.dataflow.spark.planning.staged_plan import ANSWER
 from deltamark.dataflow.spark.shard import Shard
+from deltamark.dataflow.spark.stage_zero import StageZero
 from deltamark.dataflow.spark.state_log import LogIndex, StateLog
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.runtime.dataflow import Dataflow
-from deltamark.dataflow.runtime.hold import Hold
+from deltamark.dataflow.runtime.dataflow import Dataflow, Hold
 from deltamark.errors import DeltamarkError
 
 CLOSED = "the dataflow is closed"

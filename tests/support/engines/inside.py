@@ -9,6 +9,4 @@ from deltamark.dataflow.spark.shard import Shard
 
 def worker_of(handle: Dataflow | Shard) -> Worker:
     """Return the worker of this process."""
-    if isinstance(handle, Shard):
-        return handle._worker.use(lambda worker: worker)
-    return handle._runtime.use(lambda runtime: runtime.worker)
+    return handle._plans.use(lambda plans: plans.worker)

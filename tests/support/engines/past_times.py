@@ -20,8 +20,8 @@ from deltamark.dataflow.operators.node import walk
 from deltamark.dataflow.runtime.dataflow import Dataflow
 
 SMALL_SLICES = (
-    patch.multiple("deltamark.dataflow.runtime.history", SLICE_ROWS=2, BATCH_ROWS=2),
-    patch("deltamark.dataflow.runtime.binding.SLICE_ROWS", 2),
+    patch.multiple("deltamark.dataflow.runtime.backfill", SLICE_ROWS=2, BATCH_ROWS=2),
+    patch("deltamark.dataflow.runtime.inputs.SLICE_ROWS", 2),
 )
 
 

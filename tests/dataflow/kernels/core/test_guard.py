@@ -61,7 +61,7 @@ refused(name, lambda: read(address, 3), 'not live')
 from deltamark.dataflow.kernels.groups.aggregate import AggregateBlock
 rows = source('rows', {'a': integer(0, 9)}, 10)
 worker = Dataflow(rows.count(by='a'))
-ops = worker._runtime.use(lambda runtime: runtime.compiled.program.ops)
+ops = worker._plans.use(lambda plans: plans.compiled.program.ops)
 op = next(each for each in ops if view(each.block, 1)[0] == Opcode.AGGREGATE)
 block = AggregateBlock(op.block)
 block.as_words.state += 8 << 24

@@ -77,7 +77,7 @@ class DeltaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return [SourcePartition(batch, range(task, pieces, tasks), pieces) for task in range(tasks)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        from deltamark.dataflow.spark.ingest.source_task import read  # noqa: PLC0415 (planning needs no engine)
+        from deltamark.dataflow.spark.stage_zero import read  # noqa: PLC0415 (planning needs no engine)
 
         assert isinstance(partition, SourcePartition)
         yield from read(self._spec_text, partition)

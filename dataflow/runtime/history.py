@@ -29,6 +29,7 @@ from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.operators.arrangement import Arrangement
 from deltamark.dataflow.operators.node import Node
 from deltamark.dataflow.passes.share import ArrangementKey
+from deltamark.dataflow.plan import terms
 
 ENDING = (Opcode.AGGREGATE, Opcode.THRESHOLD, Opcode.UPDATE_GROUPS, Opcode.CONSOLIDATE)
 """Operators that emit at the end of a time."""
@@ -135,7 +136,7 @@ def arranged(kept: Iterable[SharedArrangement], of: Node, names: Sequence[str]) 
 
 def _columns(arrangement: Arrangement) -> set[str]:
     """Return the names of the columns that are stored unchanged."""
-    return {term.value for term in arrangement.stored if term.op == "column"}
+    return {term.name for term in arrangement.stored if isinstance(term, terms.Column)}
 
 
 def _single(key: ArrangementKey) -> set[str]:
@@ -149,7 +150,7 @@ def rows_of(scratch: Scratch, kept: SharedArrangement, names: Sequence[str], tim
     scratch: has the memory that is needed meanwhile.
     """
     arrangement, single = kept.arrangement, _single(kept.key)
-    terms = {term.value: term for term in arrangement.stored if term.op == "column"}
+    stored = {term.name: term for term in arrangement.stored if isinstance(term, terms.Column)}
     place, is_last = scratch.reserve(3 * BATCH_ROWS), False
     cursor = kernel.cursor_over(scratch.reserve, time, {"rows": arrangement.block})
     slots, keys, weights = np.split(view(place, 3 * BATCH_ROWS), 3)
@@ -161,5 +162,5 @@ def rows_of(scratch: Scratch, kept: SharedArrangement, names: Sequence[str], tim
             if name in single:
                 rows[name] = keys[:found].copy()
             else:
-                rows[name] = arrangement.values(terms[name], slots[:found])
+                rows[name] = arrangement.values(stored[name], slots[:found])
         yield Batch(np.full(found, time), weights[:found].copy(), rows)

@@ -21,7 +21,7 @@ from deltamark.dataflow.operators.linear import Filter, is_consolidated
 from deltamark.dataflow.operators.node import Node, expected_rows
 from deltamark.dataflow.passes.share import Choice
 from deltamark.dataflow.plan.term_sql import listed, sql
-from deltamark.dataflow.plan.terms import Term
+from deltamark.dataflow.plan.terms import Passes, Term
 
 MIN_SHOWN_BYTES = 50_000
 """Less memory would be shown as 0.0 MB."""
@@ -139,7 +139,7 @@ def _brief(part: NodePart) -> str:
 
 def _stored(term: Term) -> str:
     """Describe a term that an arrangement stores."""
-    return f"a bitmap of {len(term.args)} filters" if term.op == "passes" else sql(term)
+    return f"a bitmap of {len(term.conditions)} filters" if isinstance(term, Passes) else sql(term)
 
 
 def state_sizes(compiled: Compiled) -> StateSizes:

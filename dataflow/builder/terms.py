@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, TypeAlias, assert_never
 
 from deltamark.dataflow.builder.program import VectorAddress
 from deltamark.dataflow.builder.stream import Stream
@@ -18,7 +18,30 @@ from deltamark.dataflow.builder.texts import (
 )
 from deltamark.dataflow.kernels import expressions
 from deltamark.dataflow.kernels.opcodes import Opcode
-from deltamark.dataflow.plan.terms import Term
+from deltamark.dataflow.plan.terms import (
+    Add,
+    And,
+    Coalesce,
+    Column,
+    Constant,
+    Equal,
+    IsNull,
+    Less,
+    Lookup,
+    Match,
+    Member,
+    Multiply,
+    Not,
+    Or,
+    Passes,
+    Quotient,
+    Substring,
+    Subtract,
+    Table,
+    Term,
+    Text,
+    When,
+)
 from deltamark.dataflow.types import NULL
 from deltamark.errors import DeltamarkError
 
@@ -30,29 +53,28 @@ def evaluate(stream: Stream, term: Term) -> VectorAddress:
 
 def _texts(stream: Stream, term: Term) -> TextCells:
     """Return the texts of a term. Texts that only the feed has are read there, without being numbered."""
-    name = term.value
-    text = stream.input_text(name) if term.op == "column" and name not in stream.computed else None
-    if text is not None:
-        return text.cells(stream.program, stream.size)
-    if _has_words(term):
-        return _Evaluator(stream).words(term)
+    match term:
+        case Column(name) if name not in stream.computed and (text := stream.input_text(name)) is not None:
+            return text.cells(stream.program, stream.size)
+        case Constant(str(word)):
+            return _Evaluator(stream).constant_text(word)
+        case Text(code):
+            return _Evaluator(stream).words(code)
     return texts_of_numbers(stream.program, stream.size, evaluate(stream, term))
 
 
-def _has_words(term: Term) -> bool:
-    """Return whether a term is a constant text, or the word of a code."""
-    return term.op == "text" or (term.op == "literal" and isinstance(term.value, str))
+_Binary: TypeAlias = Add | Subtract | Multiply | Quotient | Equal | Less | And | Or | Coalesce
+"""The terms that are computed by one function of two numbers."""
 
 
 class _Evaluator:
     """Appends the operators of one term; equal nodes are computed once."""
 
-    BINARY: ClassVar[dict[str, int]] = {
-        "add": Opcode.ADD, "subtract": Opcode.SUBTRACT, "multiply": Opcode.MULTIPLY, "equal": Opcode.EQUAL,
-        "less": Opcode.LESS, "and": Opcode.AND, "or": Opcode.OR, "coalesce": Opcode.COALESCE,
-        "quotient": Opcode.QUOTIENT,
+    BINARY: ClassVar[dict[type[Term], int]] = {
+        Add: Opcode.ADD, Subtract: Opcode.SUBTRACT, Multiply: Opcode.MULTIPLY, Equal: Opcode.EQUAL,
+        Less: Opcode.LESS, And: Opcode.AND, Or: Opcode.OR, Coalesce: Opcode.COALESCE,
+        Quotient: Opcode.QUOTIENT,
     }  # fmt: skip
-    COMMUTATIVE = ("add", "multiply", "equal")
 
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
@@ -60,88 +82,94 @@ class _Evaluator:
         self._cells: dict[int, int] = {}
 
     def cell(self, term: Term) -> int:
-        if term.op == "column":
-            return self._stream.column(term.value)
         if id(term) not in self._cells:
             self._cells[id(term)] = self._append(term)
         return self._cells[id(term)]
 
-    def _append(self, term: Term) -> int:
-        if term.op in ("match", "substring") or (term.op == "less" and term.args[0].type.kind == "text"):
-            return self._text_function(term)
-        if _has_words(term):
-            return numbers_of(self._program, self._stream.size, self.words(term))
-        result = self._program.vector()
-        if term.op in self.BINARY:
-            self._binary(term, result)
-            return result
-        match term.op:
-            case "literal":
-                self._fill(term.value, result)
-            case "not":
-                self._apply(Opcode.SUBTRACT_FROM, self.cell(term.args[0]), result, constant=1)
-            case "is_null":
-                self._apply(Opcode.EQUAL, self.cell(term.args[0]), result, constant=NULL)
-            case "lookup" | "table":
-                low, entries = term.value if term.op == "table" else (0, term.value)
-                self._look_up(term.args[0], list(map(int, entries)), low, result)
-            case "member":
+    def _append(self, term: Term) -> int:  # noqa: C901, PLR0911, PLR0912 (a case per operation)
+        program, size = self._program, self._stream.size
+        match term:
+            case Column(name):
+                return self._stream.column(name)
+            case Constant(str(word)):
+                return numbers_of(program, size, self.constant_text(word))
+            case Text(code):
+                return numbers_of(program, size, self.words(code))
+            case Match(text, pieces):
+                return match(program, size, _texts(self._stream, text), pieces)
+            case Substring(text, start, length):
+                return substring(program, size, _texts(self._stream, text), start, length)
+            case Less(left, right) if left.type.kind == "text":
+                return precedes(program, size, _texts(self._stream, left), _texts(self._stream, right))
+        result = program.vector()
+        match term:
+            case Constant(int(value)):
+                self._fill(value, result)
+            case Add() | Subtract() | Multiply() | Quotient() | Equal() | Less() | And() | Or():
+                self._binary(term, term.left, term.right, result)
+            case Coalesce(value, other):
+                self._binary(term, value, other, result)
+            case Not(condition):
+                self._apply(Opcode.SUBTRACT_FROM, self.cell(condition), result, constant=1)
+            case IsNull(value):
+                self._apply(Opcode.EQUAL, self.cell(value), result, constant=NULL)
+            case Lookup(code, results):
+                self._look_up(code, list(map(int, results)), 0, result)
+            case Table(number, low, results):
+                self._look_up(number, results, low, result)
+            case Member():
                 self._test_membership(term, result)
-            case "when":
+            case When():
                 self._choose(term, result)
-            case _:
+            case Constant() | Passes():
                 raise DeltamarkError("this engine cannot compute", term, "leave it out")
+            case _:
+                assert_never(term)
         return result
 
     def _fill(self, value: int, result: int) -> None:
         self._program.add(Opcode.FILL, expressions.FillBlock, size=self._stream.size, value=value, result=result)
 
-    def _test_membership(self, term: Term, result: int) -> None:
+    def _test_membership(self, term: Member, result: int) -> None:
         self._program.add(
-            Opcode.MEMBER, expressions.MemberBlock, size=self._stream.size, values=self.cell(term.args[0]),
-            members=self._program.table(term.value), count=len(term.value), result=result,
+            Opcode.MEMBER, expressions.MemberBlock, size=self._stream.size, values=self.cell(term.value),
+            members=self._program.table(term.members), count=len(term.members), result=result,
         )  # fmt: skip
 
-    def _choose(self, term: Term, result: int) -> None:
-        condition, yes, no = map(self.cell, term.args)
+    def _choose(self, term: When, result: int) -> None:
+        condition, yes, no = map(self.cell, (term.condition, term.yes, term.no))
         self._program.add(
             Opcode.CHOOSE, expressions.ChooseBlock, size=self._stream.size, condition=condition, yes=yes, no=no,
             result=result,
         )  # fmt: skip
 
-    def words(self, term: Term) -> TextCells:
-        """Append the reading of a constant text, or of the words of codes."""
-        words = term.args[0].type.words if term.args else (term.value,)
-        encoded = [word.encode() for word in words]
+    def constant_text(self, word: str) -> TextCells:
+        """Append a constant text."""
         texts = TextCells(self._program.vector(), self._program.vector())
-        for cell, table in (
-            (texts.start, [store_bytes(self._program, word) for word in encoded]),
-            (texts.length, list(map(len, encoded))),
-        ):
-            if term.args:
-                self._look_up(term.args[0], table, 0, cell)
-            else:
-                self._fill(table[0], cell)
+        self._fill(store_bytes(self._program, word.encode()), texts.start)
+        self._fill(len(word.encode()), texts.length)
         return texts
 
-    def _text_function(self, term: Term) -> int:
-        texts = _texts(self._stream, term.args[0])
-        if term.op == "less":
-            return precedes(self._program, self._stream.size, texts, _texts(self._stream, term.args[1]))
-        if term.op == "match":
-            return match(self._program, self._stream.size, texts, term.value)
-        return substring(self._program, self._stream.size, texts, *term.value)
+    def words(self, code: Term) -> TextCells:
+        """Append the reading of the words of codes."""
+        words = [word.encode() for word in code.type.words]
+        texts = TextCells(self._program.vector(), self._program.vector())
+        self._look_up(code, [store_bytes(self._program, word) for word in words], 0, texts.start)
+        self._look_up(code, list(map(len, words)), 0, texts.length)
+        return texts
 
-    def _binary(self, term: Term, result: int) -> None:
-        left, right = term.args
-        if left.op == "literal" and term.op in self.COMMUTATIVE:
+    def _binary(self, term: _Binary, left: Term, right: Term, result: int) -> None:
+        """Append a function of two numbers. A constant is one of its arguments; a commutative one takes it second."""
+        code = self.BINARY[type(term)]
+        if isinstance(left, Constant) and isinstance(term, Add | Multiply | Equal):
             left, right = right, left
-        if right.op == "literal":
-            self._apply(self.BINARY[term.op], self.cell(left), result, constant=right.value)
-        elif left.op == "literal" and term.op == "subtract":
-            self._apply(Opcode.SUBTRACT_FROM, self.cell(right), result, constant=left.value)
-        else:
-            self._apply(self.BINARY[term.op], self.cell(left), result, b=self.cell(right))
+        match left, right:
+            case _, Constant(int(value)):
+                self._apply(code, self.cell(left), result, constant=value)
+            case Constant(int(value)), _ if isinstance(term, Subtract):
+                self._apply(Opcode.SUBTRACT_FROM, self.cell(right), result, constant=value)
+            case _:
+                self._apply(code, self.cell(left), result, b=self.cell(right))
 
     def _apply(self, code: int, a: int, result: int, *, b: int = 0, constant: int = 0) -> None:
         """Append a function of a vector and another vector, or a constant."""

@@ -15,21 +15,48 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
-from dataclasses import replace
 from decimal import Decimal
 from functools import partial
-from typing import Literal
+from typing import TypeAlias
 
 import numpy as np
 
 from deltamark.dataflow.language.expr import Expr, ExprOp
-from deltamark.dataflow.plan.terms import Ratio, Term, aligned, column, disjunction, number, product, quotient, rescaled
+from deltamark.dataflow.plan.terms import (
+    FALSE,
+    TRUE,
+    And,
+    Constant,
+    Equal,
+    IsNull,
+    Less,
+    Lookup,
+    Match,
+    Member,
+    Not,
+    Or,
+    PlanTerm,
+    Ratio,
+    Substring,
+    Table,
+    Term,
+    When,
+    aligned,
+    coalesced,
+    column,
+    difference,
+    disjunction,
+    negative,
+    number,
+    product,
+    quotient,
+    rescaled,
+    total,
+)
 from deltamark.dataflow.types import (
-    BOOL,
     EPOCH,
     FIRST_DAY,
     LAST_DAY,
-    SHORT,
     SHORT_BYTES,
     TEXT,
     TOO_WIDE,
@@ -37,18 +64,19 @@ from deltamark.dataflow.types import (
     date_type,
     integer,
     pack_short,
+    spanning,
 )
 from deltamark.errors import DeltamarkError
 
 
-def literal(value: object) -> Term:
+def literal(value: object) -> Constant:
     """Return a constant as a term."""
     strange = isinstance(value, dt.datetime) or (isinstance(value, Decimal) and not value.is_finite())
     if strange or not isinstance(value, int | Decimal | dt.date | str):
         remedy = "write an int, Decimal('0.05'), a date, str or bool"
         raise DeltamarkError("not a value of an expression", f"{value!r} ({type(value).__name__})", remedy)
     if isinstance(value, bool):
-        return Term.of("literal", (), BOOL, value)
+        return TRUE if value else FALSE
     if isinstance(value, int):
         return number(value)
     if isinstance(value, Decimal):
@@ -56,20 +84,23 @@ def literal(value: object) -> Term:
         return number(int(value.scaleb(-exponent)), -exponent)
     if isinstance(value, dt.date):
         days = (value - EPOCH).days
-        return Term.of("literal", (), date_type(days, days), days)
-    return Term.of("literal", (), TEXT, value)
+        return Constant(days, date_type(days, days))
+    return Constant(value, TEXT)
 
 
-def word_comparison(op: Literal["equal", "less"], term: Term, word: str, less: Callable[[str, str], bool]) -> Term:
+Comparison: TypeAlias = type[Equal | Less]
+
+
+def word_comparison(kind: Comparison, term: Term, word: str, less: Callable[[str, str], bool]) -> Term:
     """Compare a column of codes, short texts or texts with a word."""
     match term.type.kind:
         case "code":
-            test = (lambda other: other == word) if op == "equal" else (lambda other: less(other, word))
-            return _lookup(term, tuple(test(other) for other in term.type.words))
-        case "short" if op == "equal":
+            test = (lambda other: other == word) if kind is Equal else (lambda other: less(other, word))
+            return Lookup(term, tuple(test(other) for other in term.type.words))
+        case "short" if kind is Equal:
             return _member(term, (word,))
-        case "text" if op == "equal":
-            return Term.of("match", (term,), BOOL, (word,))
+        case "text" if kind is Equal:
+            return Match(term, (word,))
     raise DeltamarkError("cannot be compared", f"{term} ({term.type}) with {word!r}", "compare like with like")
 
 
@@ -77,10 +108,10 @@ def one_of(term: Term, values: Iterable[object]) -> Term:
     """Return the condition that a term is one of some values."""
     match term.type.kind:
         case "text":
-            return disjunction([Term.of("match", (term,), BOOL, (_text(value),)) for value in values])
+            return disjunction([Match(term, (_text(value),)) for value in values])
         case "code":
             words = _words(term, values)
-            return _lookup(term, tuple(word in words for word in term.type.words))
+            return Lookup(term, tuple(word in words for word in term.type.words))
         case _:
             return _member(term, values)
 
@@ -91,15 +122,10 @@ def like(term: Term, pattern: object) -> Term:
         raise DeltamarkError("not a pattern", repr(pattern), "write a str, with % for any text")
     if term.type.kind == "code":
         regex = re.compile(re.escape(pattern).replace("%", ".*").replace("_", "."), re.DOTALL)
-        return _lookup(term, tuple(bool(regex.fullmatch(word)) for word in term.type.words))
+        return Lookup(term, tuple(bool(regex.fullmatch(word)) for word in term.type.words))
     if "_" in pattern:
         raise DeltamarkError("a pattern for stored text has % alone", repr(pattern), "leave _ out")
-    return Term.of("match", (term,), BOOL, tuple(pattern.split("%")))  # prefix, then pieces in order, suffix
-
-
-def _lookup(term: Term, table: tuple[bool, ...]) -> Term:
-    """Return a condition on a code, as a table of its value for each code."""
-    return Term.of("lookup", (term,), BOOL, table)
+    return Match(term, tuple(pattern.split("%")))  # prefix, then pieces in order, suffix
 
 
 def _member(term: Term, values: Iterable[object]) -> Term:
@@ -111,9 +137,9 @@ def _member(term: Term, values: Iterable[object]) -> Term:
         for constant in constants:
             if constant.type.kind != term.type.kind or constant.type.scale > term.type.scale:
                 raise DeltamarkError("cannot be one of these", f"{term} ({term.type}): {constant}", "use its own type")
-        scale = term.type.scale
-        stored = [rescaled(each, scale).value if scale else each.value for each in constants]
-    return Term.of("member", (term,), BOOL, tuple(sorted(set(stored))))
+        same = (rescaled(each, term.type.scale) for each in constants)
+        stored = [each.value for each in same if isinstance(each, Constant) and isinstance(each.value, int)]
+    return Member(term, tuple(sorted(set(stored))))
 
 
 def _words(term: Term, values: Iterable[object]) -> list[str]:
@@ -132,8 +158,6 @@ def _text(value: object) -> str:
     return value
 
 
-Comparison = Literal["equal", "less"]
-
 ONE = number(1)
 """The denominator of a number."""
 
@@ -148,8 +172,8 @@ def bind(expr: object, schema: Schema) -> Term:
 
 def bind_value(expr: object, schema: Schema) -> Term | Ratio:
     """Bind an expression that may be a ratio."""
-    if isinstance(expr, Term | Ratio):
-        return expr
+    if isinstance(expr, PlanTerm | Ratio):
+        return expr  # type: ignore[return-value]  # every class of terms is in the union
     if not isinstance(expr, Expr):
         return literal(expr)
     match expr.op:
@@ -220,11 +244,8 @@ def _missing(term: Term, expr: object) -> DeltamarkError:
     return DeltamarkError("a value that may be missing", f"{term} in {expr!r}", "give it a value by .coalesce(...)")
 
 
-def _addition(op: Literal["add", "subtract"], expr: Expr, schema: Schema) -> Term:
-    left, right = aligned(*_numbers(expr, schema))
-    (a, b), (c, d) = (left.type.low, left.type.high), (right.type.low, right.type.high)
-    low, high = (a + c, b + d) if op == "add" else (a - d, b - c)
-    return Term.of(op, (left, right), integer(low, high, left.type.scale))
+def _addition(combined: Callable[[Term, Term], Term], expr: Expr, schema: Schema) -> Term:
+    return combined(*aligned(*_numbers(expr, schema)))
 
 
 def _multiply(expr: Expr, schema: Schema) -> Term | Ratio:
@@ -247,7 +268,7 @@ def _scaled(left: Term, right: Term) -> Term:
     return product(left, right)
 
 
-def _ratio_comparison(op: Comparison, expr: Expr, schema: Schema) -> Term:
+def _ratio_comparison(kind: Comparison, expr: Expr, schema: Schema) -> Term:
     """Compare ratios by their cross products, which is exact while the denominators are positive."""
     left, right = _ratios(expr, schema)
     for divisor in (left.denominator, right.denominator):
@@ -256,44 +277,40 @@ def _ratio_comparison(op: Comparison, expr: Expr, schema: Schema) -> Term:
             raise DeltamarkError("a denominator that may be zero or negative", actual, remedy)
     try:
         products = _scaled(left.numerator, right.denominator), _scaled(right.numerator, left.denominator)
-        return Term.of(op, aligned(*products), BOOL)
+        return kind(*aligned(*products))
     except DeltamarkError as error:
-        if error.cause != TOO_WIDE or op != "less" or not _has_constant_divisor(left, right):
+        if error.cause != TOO_WIDE or kind is not Less or not _has_constant_divisor(left, right):
             raise
     if left.denominator is ONE:
-        left, right = (Ratio(_negative(each.numerator), each.denominator) for each in (right, left))
-    return Term.of("less", (_rounded_down(left, right.numerator.type.scale), right.numerator), BOOL)
-
-
-def _negative(term: Term) -> Term:
-    low, high = -term.type.high, -term.type.low
-    return Term.of("subtract", (number(0, term.type.scale), term), integer(low, high, term.type.scale))
+        left, right = (Ratio(negative(each.numerator), each.denominator) for each in (right, left))
+    return Less(_rounded_down(left, right.numerator.type.scale), right.numerator)
 
 
 def _has_constant_divisor(left: Ratio, right: Ratio) -> bool:
     """Return whether one side is a number, and the other one has a constant divisor."""
     divisors = left.denominator, right.denominator
-    return any(number_of is ONE and divisor.op == "literal" for number_of, divisor in (divisors, divisors[::-1]))
+    return any(number_of is ONE and isinstance(divisor, Constant) for number_of, divisor in (divisors, divisors[::-1]))
 
 
 def _rounded_down(value: Ratio, scale: int) -> Term:
     """Return the largest number with some decimal places that is not larger than a ratio with a constant divisor."""
     above, below = value.numerator, value.denominator
     by = scale + below.type.scale - above.type.scale
-    factor, divisor = (10**by, below.value) if by >= 0 else (1, below.value * 10**-by)
+    assert isinstance(below, Constant)
+    factor, divisor = (10**by, int(below.value)) if by >= 0 else (1, int(below.value) * 10**-by)
     common = math.gcd(factor, divisor)
     return quotient(product(above, number(factor // common)), number(divisor // common), scale)
 
 
-def _comparison(op: Comparison, expr: Expr, schema: Schema) -> Term:
+def _comparison(kind: Comparison, expr: Expr, schema: Schema) -> Term:
     try:
-        return _plain_comparison(op, expr, schema)
+        return _plain_comparison(kind, expr, schema)
     except DeltamarkError as error:
         if error.cause != TOO_WIDE:
             raise
         for divided in _divided(expr, schema):
             with suppress(DeltamarkError):
-                return _ratio_comparison(op, divided, schema)
+                return _ratio_comparison(kind, divided, schema)
         raise
 
 
@@ -303,29 +320,30 @@ def _divided(expr: Expr, schema: Schema) -> Iterator[Expr]:
     for side in (left, right):
         for value, factor in (side.args, side.args[::-1]) if isinstance(side, Expr) and side.op == "multiply" else ():
             bound = bind_value(factor, schema)
-            if isinstance(bound, Term) and bound.op == "literal" and bound.type.kind == "int" and bound.value > 0:
+            if isinstance(bound, Constant) and bound.type.kind == "int" and int(bound.value) > 0:
                 quotient = Expr("divide", right if side is left else left, factor)
                 yield Expr(expr.op, *((value, quotient) if side is left else (quotient, value)))
 
 
-def _plain_comparison(op: Comparison, expr: Expr, schema: Schema) -> Term:
+def _plain_comparison(kind: Comparison, expr: Expr, schema: Schema) -> Term:
     if any(isinstance(bind_value(arg, schema), Ratio) for arg in expr.args):
-        return _ratio_comparison(op, expr, schema)
+        return _ratio_comparison(kind, expr, schema)
     left, right = (bind(arg, schema) for arg in expr.args)
     for term in (left, right):
         _must_be(term, ("int", "date", "code", "short", "text", "bool"), expr)
-    if op == "less" and left.type.kind == right.type.kind == "text":
-        return Term.of(op, (left, right), BOOL)
-    if right.op == "literal" and right.type.kind == "text":
-        return word_comparison(op, left, right.value, lambda word, other: word < other)
-    if left.op == "literal" and left.type.kind == "text":
-        return word_comparison(op, right, left.value, lambda word, other: word > other)
+    if kind is Less and left.type.kind == right.type.kind == "text":
+        return Less(left, right)
+    match left, right:
+        case _, Constant(str(word)):
+            return word_comparison(kind, left, word, lambda word, other: word < other)
+        case Constant(str(word)), _:
+            return word_comparison(kind, right, word, lambda word, other: word > other)
     if left.type.comparable != right.type.comparable:
         actual = f"{left} is {left.type}, {right} is {right.type}"
         raise DeltamarkError("cannot be compared", actual, "compare values of the same type")
     if left.type.kind == "int":
         left, right = aligned(left, right)
-    return Term.of(op, (left, right), BOOL)
+    return kind(left, right)
 
 
 def _is_in(expr: Expr, schema: Schema) -> Term:
@@ -345,7 +363,7 @@ def _substring(expr: Expr, schema: Schema) -> Term:
     _must_be(term, ("text",), expr)
     if not (start >= 1 and 1 <= length <= SHORT_BYTES):
         raise DeltamarkError("no such substring", f"{start}, {length}", f"start at 1, take 1 to {SHORT_BYTES}")
-    return Term.of("substring", (term,), SHORT, (start, length))
+    return Substring(term, start, length)
 
 
 def _year(expr: Expr, schema: Schema) -> Term:
@@ -357,16 +375,16 @@ def _year(expr: Expr, schema: Schema) -> Term:
         raise DeltamarkError("a year outside 1 to 9999", actual, f"declare bounds from {FIRST_DAY} to {LAST_DAY}")
     days = np.arange(low, high + 1).astype("datetime64[D]")
     years = tuple((days.astype("datetime64[Y]").astype(np.int64) + EPOCH.year).tolist())
-    return Term.of("table", (term,), integer(years[0], years[-1]), (low, years))
+    return Table(term, low, years, integer(years[0], years[-1]))
 
 
-def _connective(op: Literal["and", "or"], expr: Expr, schema: Schema) -> Term:
-    return Term.of(op, tuple(condition(arg, schema) for arg in expr.args), BOOL)
+def _connective(kind: type[And | Or], expr: Expr, schema: Schema) -> Term:
+    return kind(*(condition(arg, schema) for arg in expr.args))
 
 
 def _not(expr: Expr, schema: Schema) -> Term:
     inner = condition(expr.args[0], schema)
-    return inner.args[0] if inner.op == "not" else Term.of("not", (inner,), BOOL)
+    return inner.condition if isinstance(inner, Not) else Not(inner)
 
 
 def _when(expr: Expr, schema: Schema) -> Term:
@@ -380,13 +398,11 @@ def _when(expr: Expr, schema: Schema) -> Term:
         for term in (left, right):
             _must_be(term, ("int",), expr)
         left, right = aligned(left, right)
-    nullable = left.type.nullable or right.type.nullable
-    low, high = min(left.type.low, right.type.low), max(left.type.high, right.type.high)
-    return Term.of("when", (test, left, right), replace(left.type, low=low, high=high, nullable=nullable))
+    return When(test, left, right, spanning(left.type, right.type))
 
 
 def _is_null(expr: Expr, schema: Schema) -> Term:
-    return Term.of("is_null", (bind(expr.args[0], schema),), BOOL)
+    return IsNull(bind(expr.args[0], schema))
 
 
 def _coalesce(expr: Expr, schema: Schema) -> Term:
@@ -396,14 +412,13 @@ def _coalesce(expr: Expr, schema: Schema) -> Term:
         raise DeltamarkError("the default of coalesce has another type", actual, "give a default of the same type")
     if term.type.kind == "int":
         value = rescaled(value, term.type.scale)
-    low, high = min(term.type.low, value.type.low), max(term.type.high, value.type.high)
-    return Term.of("coalesce", (term, value), replace(term.type, low=low, high=high, nullable=False))
+    return coalesced(term, value)
 
 
 OPERATIONS: dict[ExprOp, Callable[[Expr, Schema], Term]] = {
-    "add": partial(_addition, "add"), "subtract": partial(_addition, "subtract"),
-    "equal": partial(_comparison, "equal"), "less": partial(_comparison, "less"),
+    "add": partial(_addition, total), "subtract": partial(_addition, difference),
+    "equal": partial(_comparison, Equal), "less": partial(_comparison, Less),
     "is_in": _is_in, "like": _like, "substring": _substring, "year": _year,
-    "and": partial(_connective, "and"), "or": partial(_connective, "or"), "not": _not,
+    "and": partial(_connective, And), "or": partial(_connective, Or), "not": _not,
     "when": _when, "is_null": _is_null, "coalesce": _coalesce,
 }  # fmt: skip

@@ -27,7 +27,7 @@ from deltamark.dataflow.kernels.text.pool import TextPool
 from deltamark.dataflow.operators.errors import negative_multiplicity
 from deltamark.dataflow.operators.linear import filter_bits
 from deltamark.dataflow.plan.term_sql import sql
-from deltamark.dataflow.plan.terms import Term
+from deltamark.dataflow.plan.terms import Column, Passes, Term
 from deltamark.dataflow.types import Type
 from deltamark.errors import DeltamarkError
 
@@ -68,13 +68,13 @@ class Arrangement:
 
     def has_bitmap(self, condition: Term) -> bool:
         """Return whether the arrangement stores a bitmap of the rows that satisfy a condition."""
-        return any(term.op == "passes" and condition in term.args for term in self.stored)
+        return any(isinstance(term, Passes) and condition in term.conditions for term in self.stored)
 
     def bitmap(self, condition: Term | None) -> tuple[int, int]:
         """Return the bitmap of a condition: the address of a word per slot, and the bit; (0, 0) if there is none."""
         for term, (cell, _) in self.stored.items():
-            if condition is not None and term.op == "passes" and condition in term.args:
-                return vector_at(cell).address, term.args.index(condition)
+            if condition is not None and isinstance(term, Passes) and condition in term.conditions:
+                return vector_at(cell).address, term.conditions.index(condition)
         return 0, 0
 
     def values(self, term: Term, slots: Sequence[int] | np.ndarray) -> np.ndarray:
@@ -88,8 +88,9 @@ class Arrangement:
         block = ArrangementBlock(self.block)
         row = [*self._key_of(block.negative_slot)]
         for term in self.stored:
-            if term.op != "passes" and not (term.op == "column" and term.value in self.key.names and row):
-                name = term.value if term.op == "column" else sql(term)
+            is_shown = isinstance(term, Column) and term.name in self.key.names and row
+            if not isinstance(term, Passes) and not is_shown:
+                name = term.name if isinstance(term, Column) else sql(term)
                 row.append(NamedValue(name, term.type, int(self.values(term, [block.negative_slot])[0])))
         return negative_multiplicity(self.program, row, block.negative_time)
 
@@ -105,9 +106,11 @@ class Arrangement:
 def arrange(stream: Stream, key: ArrangedKey, keys: KeyIds, terms: Sequence[Term], rows: float) -> Arrangement:
     """Append the insertion of a stream into an arrangement that stores some terms. rows: the expected rows."""
     program, reserve = stream.program, stream.program.memory.reserve
-    widths = {term: 8 if term.op == "passes" else term.type.stored_width for term in terms}
+    widths = {term: 8 if isinstance(term, Passes) else term.type.stored_width for term in terms}
     terms = sorted(terms, key=lambda term: -widths[term])
-    inputs = [filter_bits(stream, term.args) if term.op == "passes" else evaluate(stream, term) for term in terms]
+    inputs = [
+        filter_bits(stream, term.conditions) if isinstance(term, Passes) else evaluate(stream, term) for term in terms
+    ]
     stored = {term: (program.array(), widths[term]) for term in terms}
     is_sparse = not keys.are_hashed and MIN_KEYS_PER_ROW * rows <= keys.capacity
     present = reserve(-(-keys.capacity // 64)) if is_sparse else 0

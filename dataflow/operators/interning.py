@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakValueDictionary
 
-from deltamark.dataflow.plan.terms import Term
+from deltamark.dataflow.plan.terms import PlanTerm
 from deltamark.dataflow.types import Schema
 
 if TYPE_CHECKING:
@@ -70,10 +70,11 @@ class PlanNode(metaclass=_Interning):
         return _rebuilt, (type(self), _values(self))
 
 
-def term_digest(term: Term) -> str:
+def term_digest(term: PlanTerm) -> str:
     """Return a name for the content of a term, the same in every process. It is made once for each part."""
     if not term.digest:
-        content = "term", term.op, [term_digest(arg) for arg in term.args], repr(term.type), _content(term.value)
+        args, parameter = [term_digest(arg) for arg in term.args], _content(term.parameter)
+        content = "term", term.operation, args, repr(term.type), parameter
         object.__setattr__(term, "digest", _digest(content).hex())
     return term.digest
 
@@ -122,7 +123,7 @@ def _content(value: object) -> object:
             return "node", value.digest
         case PlanValue():
             return type(value).__name__, *map(_content, _values(value).values())
-        case Term():
+        case PlanTerm():
             return "term", term_digest(value)
         case Schema():
             return [(each.name, repr(each.type), each.sql) for each in value.fields], value.rows

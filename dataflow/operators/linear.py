@@ -26,7 +26,7 @@ from deltamark.dataflow.operators.distribution import (
 from deltamark.dataflow.operators.node import Emission, JoinReads, Keys, Node, Placing, Requirement, is_unique, walk
 from deltamark.dataflow.plan.selectivity import DEFAULT_SELECTIVITY, column_ranges, other_conditions, selectivity
 from deltamark.dataflow.plan.term_sql import identifier, sql
-from deltamark.dataflow.plan.terms import Term, all_of, conjuncts
+from deltamark.dataflow.plan.terms import Coalesce, Column, Constant, IsNull, Not, Term, all_of, conjuncts
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +64,7 @@ class Filter(_Linear):
         return is_unique(self.rows, names)
 
     def has_null(self, name: str) -> bool:
-        tests = (each.args[0] for each in conjuncts(self.condition) if each.op == "not")
-        is_tested = any(each.op == "is_null" and each.args[0].value == name for each in tests)
+        is_tested = any(_is_not_null(each, name) for each in conjuncts(self.condition))
         return not is_tested and self.rows.has_null(name)
 
     def estimate(self, inputs: Sequence[float]) -> float:
@@ -85,6 +84,14 @@ class Filter(_Linear):
         return selected_rows(_narrowed(Selection.of(streams[0]), self.condition))
 
 
+def _is_not_null(condition: Term, name: str) -> bool:
+    """Return whether a condition is that a column is not NULL."""
+    match condition:
+        case Not(IsNull(Column(tested))):
+            return tested == name
+    return False
+
+
 @dataclass(frozen=True, eq=False)
 class Project(_Linear):
     """Named terms over each row."""
@@ -98,7 +105,7 @@ class Project(_Linear):
     @cached_property
     def copied(self) -> Mapping[str, str]:
         """The columns that are copied from the input, with their names in the input."""
-        return {name: term.value for name, term in self.columns if term.op == "column"}
+        return {name: term.name for name, term in self.columns if isinstance(term, Column)}
 
     def description(self, required: Collection[str]) -> str:
         return ", ".join(_written(name, term) for name, term in self.columns if name in required)
@@ -161,10 +168,10 @@ def _written(name: str, term: Term) -> str:
 def _source(term: Term, rows: Node) -> str | None:
     """Return the column that a term copies: `coalesce(column, x)` does if the column is never NULL."""
     match term:
-        case Term(op="column"):
-            return str(term.value)
-        case Term(op="coalesce", args=(Term(op="column", value=name), Term(op="literal"))) if not rows.has_null(name):
-            return str(name)
+        case Column(name):
+            return name
+        case Coalesce(Column(name), Constant()) if not rows.has_null(name):
+            return name
     return None
 
 

@@ -26,6 +26,13 @@ from deltamark.dataflow.passes.prune import prune
 from deltamark.dataflow.plan.memo import kept
 from deltamark.dataflow.plan.term_sql import sql
 from deltamark.dataflow.plan.terms import (
+    Add,
+    Column,
+    Constant,
+    Less,
+    Multiply,
+    Not,
+    Subtract,
     Term,
     all_of,
     column,
@@ -36,8 +43,6 @@ from deltamark.dataflow.plan.terms import (
     substituted,
 )
 from deltamark.dataflow.types import LARGEST, Field, Schema
-
-ARITHMETIC = ("add", "subtract", "multiply")
 
 
 def rewrite(plans: Mapping[str, Node]) -> Mapping[str, Node]:
@@ -134,7 +139,8 @@ def _threshold_of(sides: _Sides, conditions: Sequence[Term], required: Sequence[
         schema=rows.schema,
     )  # fmt: skip
     terms = {name: sides.row_terms[name] for name in required}
-    return threshold if all(name == term.value for name, term in terms.items()) else _projected(threshold, terms)
+    is_whole = all(isinstance(term, Column) and name == term.name for name, term in terms.items())
+    return threshold if is_whole else _projected(threshold, terms)
 
 
 def _filtered(node: Node, conditions: Sequence[Term], terms: Mapping[str, Term]) -> Node:
@@ -147,12 +153,12 @@ def _limit_columns(sides: _Sides, limits: Node, comparison: _Comparison) -> tupl
     """Return the limits, and the names of the numerator and the denominator in them; compute what is no column."""
     parts = {"numerator": comparison.numerator, "denominator": comparison.denominator}
     terms = {name: substituted(each, sides.limit_terms) for name, each in parts.items() if each is not None}
-    if any(term.op != "column" for term in terms.values()):
+    names = {name: term.name for name, term in terms.items() if isinstance(term, Column)}
+    if len(names) < len(terms):
         keys = {name: column(name, limits.schema[name]) for name in sides.limit_keys}
-        computed = {_unused(name, keys): term for name, term in terms.items()}
-        limits = _projected(limits, {**keys, **computed})
-        terms = {name: column(each, term.type) for (name, term), each in zip(terms.items(), computed, strict=True)}
-    return limits, terms["numerator"].value, terms["denominator"].value if "denominator" in terms else ""
+        names = {name: _unused(name, keys) for name in terms}
+        limits = _projected(limits, {**keys, **{names[name]: term for name, term in terms.items()}})
+    return limits, names["numerator"], names.get("denominator", "")
 
 
 def _projected(node: Node, terms: Mapping[str, Term]) -> Node:
@@ -166,11 +172,13 @@ def _unused(name: str, others: Collection[str]) -> str:
 
 def _comparison(sides: _Sides, condition: Term) -> _Comparison | None:
     """Read a condition as a comparison of a value of the rows with a limit."""
-    is_strict = condition.op != "not"
-    less = condition if is_strict else condition.args[0]
-    if less.op != "less":
-        return None
-    low, high = less.args if is_strict else reversed(less.args)
+    match condition:
+        case Less(low, high):
+            is_strict = True
+        case Not(Less(high, low)):
+            is_strict = False
+        case _:
+            return None
     if any(each.type.kind != "int" or each.type.nullable for each in (low, high)):
         return None
     if (
@@ -200,11 +208,11 @@ def _with_factors(sides: _Sides, scaled: Term, which: Literal["above", "below"],
 
 
 def _factors(term: Term) -> Iterator[Term]:
-    if term.op != "multiply":
+    if not isinstance(term, Multiply):
         yield term
         return
-    for arg in term.args:
-        yield from _factors(arg)
+    yield from _factors(term.left)
+    yield from _factors(term.right)
 
 
 def _is_multiset(root: Node) -> bool:
@@ -245,7 +253,7 @@ def _with_terms_below(node: Node, required: Sequence[str]) -> Node:
     return node
 
 
-def _early_terms(rows: Node, terms: Sequence[Term]) -> Mapping[Term, Term]:
+def _early_terms(rows: Node, terms: Sequence[Term]) -> Mapping[Term, Column]:
     """Return the terms that are worth computing before the join, each with the column that replaces it."""
     conditions = []
     join = rows
@@ -254,7 +262,7 @@ def _early_terms(rows: Node, terms: Sequence[Term]) -> Mapping[Term, Term]:
         join = join.rows
     if not isinstance(join, Join):
         return {}
-    early = {each: column(_name(each), each.type) for term in terms for each in _of_one_side(join, term)}
+    early = {each: Column(_name(each), each.type) for term in terms for each in _of_one_side(join, term)}
     before = _columns([*terms, *conditions])
     after = _columns([*(replaced(term, early) for term in terms), *conditions])
     return early if len(after) < len(before) else {}
@@ -285,9 +293,9 @@ def _of_one_side(join: Join, term: Term) -> Iterator[Term]:
 
 @kept
 def _is_arithmetic(term: Term) -> bool:
-    if term.op in ("column", "literal"):
+    if isinstance(term, Column | Constant):
         return term.type.kind == "int" and not term.type.nullable
-    return term.op in ARITHMETIC and all(map(_is_arithmetic, term.args))
+    return isinstance(term, Add | Subtract | Multiply) and all(map(_is_arithmetic, term.args))
 
 
 def _side(join: Join, term: Term) -> int | None:
@@ -297,9 +305,9 @@ def _side(join: Join, term: Term) -> int | None:
     return 1 if term.columns <= set(join.right.schema.names) - {*join.right_keys} else None
 
 
-def _with_columns(rows: Node, early: Mapping[Term, Term]) -> Node:
-    for term, name in early.items():
-        rows = _with_column(rows, name.value, term)
+def _with_columns(rows: Node, early: Mapping[Term, Column]) -> Node:
+    for term, new in early.items():
+        rows = _with_column(rows, new.name, term)
     return rows
 
 

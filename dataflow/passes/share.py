@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Generic, TypeVar
 
 from deltamark.dataflow.operators.distribution import Exchange
@@ -25,7 +26,7 @@ from deltamark.dataflow.operators.node import Node, Requirement, expected_rows
 from deltamark.dataflow.passes.prune import Pruned, prune
 from deltamark.dataflow.plan.direct_keys import is_direct
 from deltamark.dataflow.plan.selectivity import selectivity
-from deltamark.dataflow.plan.terms import Term, column, conjunction, substituted
+from deltamark.dataflow.plan.terms import Column, Term, column, conjunction, substituted
 from deltamark.dataflow.types import Type, key_count, spanning
 
 LINK_BYTES, BITMAP_BYTES = 4, 8
@@ -61,9 +62,14 @@ class JoinInput:
     terms: Mapping[str, Term]
     condition: Term | None = None
 
+    @cached_property
+    def copied(self) -> Mapping[str, str]:
+        """The columns that are columns of the node, with their names in the node."""
+        return {name: term.name for name, term in self.terms.items() if isinstance(term, Column)}
+
     def names(self, columns: Iterable[str]) -> tuple[str, ...]:
         """Return the names of key columns in the node."""
-        return tuple(self.terms[name].value for name in columns)
+        return tuple(self.copied[name] for name in columns)
 
     def of(self, columns: Iterable[str]) -> tuple[Term, ...]:
         return tuple(self.terms[name] for name in columns)
@@ -327,11 +333,11 @@ def _below_filter(above: JoinInput, node: Filter) -> JoinInput | None:
 
 def _below_project(above: JoinInput, node: Project, keys: Sequence[str]) -> JoinInput | None:
     """Refuse if a key, or a column of the condition, is computed by the projection."""
-    if any(term.op != "column" for term in above.terms.values()):
+    if len(above.copied) < len(above.terms):
         return None
-    below = {name: node.terms[term.value] for name, term in above.terms.items()}
+    below = {name: node.terms[of] for name, of in above.copied.items()}
     used = frozenset() if above.condition is None else above.condition.columns
-    if any(below[name].op != "column" for name in keys) or not used <= node.copied.keys():
+    if not all(isinstance(below[name], Column) for name in keys) or not used <= node.copied.keys():
         return None
     condition = None if above.condition is None else substituted(above.condition, node.terms)
     return JoinInput(node.rows, below, condition)

@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 
 from deltamark.dataflow.plan.memo import kept
-from deltamark.dataflow.plan.terms import Term, conjuncts
+from deltamark.dataflow.plan.terms import Column, Constant, Equal, Less, Lookup, Member, Not, Or, Term, conjuncts
 from deltamark.dataflow.types import LARGEST, Type
 
 ColumnRange = tuple[str, int, int]
@@ -41,21 +41,21 @@ def other_conditions(terms: Sequence[Term]) -> list[Term]:
 
 def _range(term: Term) -> ColumnRange | None:
     """Read a condition as a range, if it is one."""
-    negated = term.op == "not"
-    inner = term.args[0] if negated else term
-    if inner.op == "column":
-        return inner.value, int(not negated), int(not negated)
-    if inner.op not in ("less", "equal") or (negated and inner.op == "equal"):
-        return None
-    left, right = inner.args
-    if left.type.kind == "text":
-        return None
-    if left.op == "column" and right.op == "literal":
-        if inner.op == "equal":
-            return left.value, right.value, right.value
-        return (left.value, right.value, LARGEST) if negated else (left.value, -LARGEST, right.value - 1)
-    if right.op == "column" and left.op == "literal" and inner.op == "less":
-        return (right.value, -LARGEST, left.value) if negated else (right.value, left.value + 1, LARGEST)
+    match term:
+        case Column(name):
+            return name, 1, 1
+        case Not(Column(name)):
+            return name, 0, 0
+        case Equal(Column(name), Constant(int(value))):
+            return name, value, value
+        case Less(Column(name), Constant(int(value))):
+            return name, -LARGEST, value - 1
+        case Not(Less(Column(name), Constant(int(value)))):
+            return name, value, LARGEST
+        case Less(Constant(int(value)), Column(name)):
+            return name, value + 1, LARGEST
+        case Not(Less(Constant(int(value)), Column(name))):
+            return name, -LARGEST, value
     return None
 
 
@@ -71,14 +71,14 @@ a sum; not measured."""
 def selectivity(condition: Term) -> float:
     """Estimate the share of rows that satisfy a condition."""
     terms = conjuncts(condition)
-    types = {each.value: each.type for term in terms for each in _operands(term) if each.op == "column"}
+    types = {each.name: each.type for term in terms for each in _operands(term) if isinstance(each, Column)}
     ranges = [_overlap(types[name], low, high) for name, low, high in column_ranges(terms)]
     return math.prod(ranges) * math.prod(map(_selectivity, other_conditions(terms)))
 
 
 def _operands(term: Term) -> tuple[Term, ...]:
     """Return the terms that a condition or its negation compares, or the column that it is."""
-    inner = term.args[0] if term.op == "not" else term
+    inner = term.condition if isinstance(term, Not) else term
     return inner.args or (inner,)
 
 
@@ -88,21 +88,20 @@ def _overlap(of: Type, low: int, high: int) -> float:
 
 
 def _selectivity(term: Term) -> float:
-    match term.op:
-        case "literal":
-            return float(term.value)
-        case "or":
-            return 1 - math.prod(1 - selectivity(each) for each in term.args)
-        case "not":
-            return 1 - selectivity(term.args[0])
-        case "lookup":
-            return sum(term.value) / len(term.value)
-        case "member":
-            of = term.args[0].type
-            return min(len(term.value) / (of.high - of.low + 1), 1.0)
-        case "less":
+    match term:
+        case Constant(value):
+            return float(value)
+        case Or(left, right):
+            return 1 - (1 - selectivity(left)) * (1 - selectivity(right))
+        case Not(condition):
+            return 1 - selectivity(condition)
+        case Lookup(_, results):
+            return sum(results) / len(results)
+        case Member(value, members):
+            return min(len(members) / (value.type.high - value.type.low + 1), 1.0)
+        case Less():
             return LESS_SELECTIVITY
-        case "equal":
-            return 1 / max(each.type.high - each.type.low + 1 for each in term.args)
+        case Equal(left, right):
+            return 1 / max(each.type.high - each.type.low + 1 for each in (left, right))
         case _:
             return DEFAULT_SELECTIVITY

@@ -11,16 +11,37 @@ import re
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from itertools import takewhile
-from typing import Literal
+from typing import Literal, assert_never
 
-from deltamark.dataflow.plan.terms import MAX_WRITTEN, Term, TermOp
+from deltamark.dataflow.plan.terms import (
+    MAX_WRITTEN,
+    Add,
+    And,
+    Coalesce,
+    Column,
+    Constant,
+    Equal,
+    IsNull,
+    Less,
+    Lookup,
+    Match,
+    Member,
+    Multiply,
+    Not,
+    Or,
+    Passes,
+    Quotient,
+    Substring,
+    Subtract,
+    Table,
+    Term,
+    Text,
+    When,
+)
 from deltamark.dataflow.types import EPOCH, Type, value_of
 
 OR, AND, NOT, COMPARISON, SUM, PRODUCT, ATOM = range(1, 8)
 """How tightly the operators of SQL bind, the loosest first."""
-
-ARITHMETIC: dict[TermOp, tuple[str, int, int]] = {"add": ("+", SUM, SUM), "subtract": ("-", SUM, PRODUCT)}
-"""The symbol of an operation, how tightly it binds, and how tightly its right operand must bind."""
 
 MAX_LISTED_WORDS = 2
 """More words than these are written as a pattern, if there is one that matches the same words."""
@@ -41,7 +62,7 @@ Negation = Literal["", "NOT "]
 def sql(term: Term, within: int = 0) -> str:
     """Write a term as SQL, in parentheses if the text around it binds more tightly. One that is too long is cut."""
     if term.operations > MAX_WRITTEN:
-        return f"{term.op}(...)"
+        return f"{term.operation}(...)"
     text, binding = _written(term)
     return f"({text})" if binding < within else text
 
@@ -72,84 +93,81 @@ def on_columns(left: Sequence[str], right: Sequence[str]) -> str:
 
 def _written(term: Term) -> tuple[str, int]:
     """Return the SQL of a term, and how tightly it binds."""
-    match term.op:
-        case "column":
-            return identifier(term.value), ATOM
-        case "literal":
-            return literal(term.type, term.value), ATOM
-        case "subtract" if term.args[0].op == "literal" and term.args[0].value == 0:
-            return f"-{sql(term.args[1], ATOM)}", PRODUCT
-        case "add" | "subtract":
-            symbol, binding, right = ARITHMETIC[term.op]
-            return f"{sql(term.args[0], binding)} {symbol} {sql(term.args[1], right)}", binding
-        case "multiply":
+    match term:
+        case Column(name):
+            return identifier(name), ATOM
+        case Constant(value, type_):
+            return literal(type_, value), ATOM
+        case Add(left, right):
+            return f"{sql(left, SUM)} + {sql(right, SUM)}", SUM
+        case Subtract(Constant(value=0), right):
+            return f"-{sql(right, ATOM)}", PRODUCT
+        case Subtract(left, right):
+            return f"{sql(left, SUM)} - {sql(right, PRODUCT)}", SUM
+        case Multiply():
             return _product(term)
-        case "and" if (between := _between(*term.args)) is not None:
-            return between, COMPARISON
-        case "and":
-            return " AND ".join(sql(each, AND) for each in term.args), AND
-        case "or":
-            return " OR ".join(sql(each, OR) for each in term.args), OR
-        case "not":
-            return _condition(term.args[0], "NOT ")
-        case "when":
-            test, value, other = map(sql, term.args)
-            return f"CASE WHEN {test} THEN {value} ELSE {other} END", ATOM
-        case "text":
-            return _written(term.args[0])
-        case "quotient":
-            return f"floor({sql(term.args[0], PRODUCT)} / {sql(term.args[1], ATOM)})", ATOM
-        case "table" | "coalesce" | "substring" | "passes":
-            return _call(term), ATOM
-    return _condition(term, "")
+        case Quotient(left, right):
+            return f"floor({sql(left, PRODUCT)} / {sql(right, ATOM)})", ATOM
+        case And(left, right):
+            between = _between(left, right)
+            return (f"{sql(left, AND)} AND {sql(right, AND)}", AND) if between is None else (between, COMPARISON)
+        case Or(left, right):
+            return f"{sql(left, OR)} OR {sql(right, OR)}", OR
+        case Not(condition):
+            return _condition(condition, "NOT ")
+        case Equal() | Less() | IsNull() | Lookup() | Member() | Match():
+            return _condition(term, "")
+        case When(test, yes, no):
+            return f"CASE WHEN {sql(test)} THEN {sql(yes)} ELSE {sql(no)} END", ATOM
+        case Text(code):
+            return _written(code)
+        case Table(argument):
+            return f"{_table_name(term)}({sql(argument)})", ATOM
+        case Substring(text, start, length):
+            return f"substring({sql(text)}, {start}, {length})", ATOM
+        case Coalesce() | Passes():
+            return f"{term.operation}({', '.join(map(sql, term.args))})", ATOM
+        case _:
+            assert_never(term)
 
 
-def _product(term: Term) -> tuple[str, int]:
+def _product(term: Multiply) -> tuple[str, int]:
     """Write a product. A factor that only adds decimal places changes the scale beyond that of the factors."""
-    left, right = term.args
+    left, right = term.left, term.right
     if term.type.scale > left.type.scale + right.type.scale:
         return _written(left)
     return f"{sql(left, PRODUCT)} * {sql(right, PRODUCT)}", PRODUCT
 
 
-def _call(term: Term) -> str:
-    """Write a function."""
-    names = {"table": _table_name(term), "coalesce": "coalesce", "substring": "substring", "passes": "passes"}
-    constants = [str(each) for each in term.value] if term.op == "substring" else []
-    return f"{names[term.op]}({', '.join([*map(sql, term.args), *constants])})"
-
-
-def _table_name(term: Term) -> str:
+def _table_name(term: Table) -> str:
     """Return the name of a function that is a table: the year of a date, or no known one."""
-    if term.op != "table" or term.args[0].type.kind != "date" or term.type.kind != "int":
+    if term.number.type.kind != "date" or term.type.kind != "int":
         return "table"
-    low, values = term.value
-    ends = [(EPOCH + dt.timedelta(days=low + at)).year for at in (0, len(values) - 1)]
-    return "year" if [values[0], values[-1]] == ends else "table"
+    ends = [(EPOCH + dt.timedelta(days=term.low + at)).year for at in (0, len(term.results) - 1)]
+    return "year" if [term.results[0], term.results[-1]] == ends else "table"
 
 
 def _condition(term: Term, negation: Negation) -> tuple[str, int]:
     """Write a condition or its negation."""
-    match term.op:
-        case "equal" | "less":
-            return _comparison(term, negation), COMPARISON
-        case "is_null":
-            return f"{sql(term.args[0], SUM)} IS {negation}NULL", COMPARISON
-        case "lookup":
+    match term:
+        case Equal(left, right):
+            return _comparison("<>" if negation else "=", left, right), COMPARISON
+        case Less(left, right):
+            return _comparison(">=" if negation else "<", left, right), COMPARISON
+        case IsNull(value):
+            return f"{sql(value, SUM)} IS {negation}NULL", COMPARISON
+        case Lookup():
             return _word_test(term, negation), COMPARISON
-        case "member":
-            of = term.args[0]
-            return _one_of(sql(of, SUM), [literal(of.type, each) for each in term.value], negation), COMPARISON
-        case "match":
+        case Member(value, members):
+            return _one_of(sql(value, SUM), [literal(value.type, each) for each in members], negation), COMPARISON
+        case Match():
             return _match(term, negation), COMPARISON
     return f"NOT {sql(term, COMPARISON)}", NOT
 
 
-def _comparison(term: Term, negation: Negation) -> str:
+def _comparison(symbol: str, left: Term, right: Term) -> str:
     """Write a comparison, with a constant on the right."""
-    symbol = {"equal": "<>" if negation else "=", "less": ">=" if negation else "<"}[term.op]
-    left, right = term.args
-    if left.op == "literal" and right.op != "literal":
+    if isinstance(left, Constant) and not isinstance(right, Constant):
         left, right = right, left
         symbol = {"<": ">", ">=": "<="}.get(symbol, symbol)
     return f"{sql(left, SUM)} {symbol} {sql(right, SUM)}"
@@ -157,17 +175,15 @@ def _comparison(term: Term, negation: Negation) -> str:
 
 def _between(low: Term, high: Term) -> str | None:
     """Write a range of constants that includes both ends; None if the conditions are no such range."""
-    if not (low.op == high.op == "not" and low.args[0].op == high.args[0].op == "less"):
-        return None
-    (term, least), (most, same) = low.args[0].args, high.args[0].args
-    if term is not same or least.op != "literal" or most.op != "literal":
-        return None
-    return f"{sql(term, SUM)} BETWEEN {sql(least)} AND {sql(most)}"
+    match low, high:
+        case Not(Less(term, Constant() as least)), Not(Less(Constant() as most, same)) if term is same:
+            return f"{sql(term, SUM)} BETWEEN {sql(least)} AND {sql(most)}"
+    return None
 
 
-def _word_test(term: Term, negation: Negation) -> str:
+def _word_test(term: Lookup, negation: Negation) -> str:
     """Write a condition on a code as one on its words."""
-    of, holds = term.args[0], [each != bool(negation) for each in term.value]
+    of, holds = term.code, [each != bool(negation) for each in term.results]
     words = [word for word, kept in zip(of.type.words, holds, strict=True) if kept]
     others = [word for word, kept in zip(of.type.words, holds, strict=True) if not kept]
     if not words or not others:
@@ -206,12 +222,12 @@ def _is_plain(text: str) -> bool:
     return bool(text) and not {"%", "_", "\\"} & set(text)
 
 
-def _match(term: Term, negation: Negation) -> str:
+def _match(term: Match, negation: Negation) -> str:
     """Write the comparison of a text with a text, or with a pattern."""
-    name = sql(term.args[0], SUM)
-    if len(term.value) == 1:
-        return _one_of(name, [_quoted(term.value[0])], negation)
-    return f"{name} {negation}LIKE {_quoted('%'.join(term.value))}"
+    name = sql(term.text, SUM)
+    if len(term.pieces) == 1:
+        return _one_of(name, [_quoted(term.pieces[0])], negation)
+    return f"{name} {negation}LIKE {_quoted('%'.join(term.pieces))}"
 
 
 def _one_of(name: str, values: Iterable[str], negation: Negation) -> str:

@@ -1,23 +1,19 @@
 """Terms: typed expressions over the columns of one collection, as they occur in filters, projections and sums.
 
-Terms are interned, so equal ones are one object and compare by identity. The key is explicit (operation, type,
-arguments, tagged value), because 1, 1.0 and True are equal in Python.
+`Term` is the union of their classes, so that type checkers find a `match` that lacks one of them. Terms are interned:
+equal ones are one object, and compare by identity.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import reduce
-from typing import Any, Literal, TypeVar
+from typing import ClassVar, Self, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
-from deltamark.dataflow.types import BOOL, NULL, Type, integer
-
-TermOp = Literal[
-    "column", "literal", "add", "subtract", "multiply", "quotient", "equal", "less", "and", "or", "not", "lookup",
-    "table", "member", "match", "substring", "text", "when", "is_null", "coalesce", "passes",
-]  # fmt: skip
+from deltamark.dataflow.types import BOOL, NULL, SHORT, TEXT, Type, integer, spanning
 
 MAX_SHOWN = 40
 """Characters of a value in an explanation; a longer one is cut."""
@@ -29,69 +25,305 @@ LONGEST_CHAIN = 32
 """The parts that are connected one after another. More become a balanced tree, through which recursion is not deep."""
 
 
-_interned: WeakValueDictionary[tuple[object, ...], Term] = WeakValueDictionary()
+_interned: WeakValueDictionary[tuple[object, ...], PlanTerm] = WeakValueDictionary()
 
 
-@dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
-class Term:
-    """An operation on terms.
+class _Interning(type):
+    """Returns the existing term when an equal one is constructed. The values are positional.
 
-    op         args          value
-    column     -             the name
-    literal    -             a number, the days of a date, a text, a condition, or NULL
-    add, ...   left, right   -  (also subtract, multiply, equal, less, and, or)
-    quotient   left, right   -: the stored value of left by that of right, which is positive, rounded down
-    not        condition     -
-    lookup     code          for each code, whether the condition holds
-    table      number        (low, the results for low, low + 1, ...)
-    member     value         the sorted values that satisfy the condition
-    match      text          its pieces, with any text between them
-    substring  text          (start, length)
-    text       code          -: the word of the code, as a text
-    when       test, a, b    -
-    is_null    value         -
-    coalesce   value, other  -
-    passes     conditions    -: the number whose bit i says whether condition i holds
+    The type of the first value is a part of the key, because 1, 1.0 and True are equal in Python.
     """
 
-    op: TermOp
-    args: tuple[Term, ...]
+    def __call__(cls, *values: object) -> PlanTerm:
+        key = (cls, type(values[0]), *values)
+        found = _interned.get(key)
+        if found is None:
+            found = _interned[key] = super().__call__(*values)
+            _derive(found, values)
+        return found
+
+
+class PlanTerm(metaclass=_Interning):
+    """The base of all terms.
+
+    A class declares its values in the order of its constructor: the terms that it is computed from, then others, then
+    the type if the class does not determine it.
+    """
+
+    __slots__ = ("__weakref__", "args", "columns", "digest", "may_fail", "operations", "values")
+
+    operation: ClassVar[str]
+    """The name of the operation in texts and digests, such as `is_null`."""
+
     type: Type
-    value: Any = None
-    columns: frozenset[str] = field(init=False)
+    values: tuple[object, ...]
+    """The values that its constructor was given."""
+    args: tuple[Term, ...]
+    """The terms that the term is computed from."""
+    columns: frozenset[str]
     """The names of the columns that the term is computed from."""
-    operations: int = field(init=False)
+    operations: int
     """The number of operations of the term when it is written out; equal parts count each time."""
-    may_fail: bool = field(init=False)
+    may_fail: bool
     """Whether computing the term can raise an error for some rows: a substring may be too long to pack."""
-    digest: str = field(init=False, default="")
+    digest: str
     """A name for the content, once `dataflow.operators.interning` has made it."""
 
-    def __post_init__(self) -> None:
-        own = frozenset([self.value] if self.op == "column" else [])
-        object.__setattr__(self, "columns", own.union(*(arg.columns for arg in self.args)))
-        object.__setattr__(self, "operations", 1 + sum(arg.operations for arg in self.args))
-        object.__setattr__(self, "may_fail", self.op == "substring" or any(arg.may_fail for arg in self.args))
+    def __init_subclass__(cls) -> None:
+        if "operation" not in vars(cls):
+            cls.operation = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", cls.__name__).lower()
+
+    @property
+    def parameter(self) -> object:
+        """The values other than terms and the type: None without one, the only one, or a tuple of them."""
+        found = tuple(each for each in self.values if not isinstance(each, PlanTerm | Type))
+        return found if len(found) > 1 else found[0] if found else None
+
+    def with_args(self, args: tuple[Term, ...]) -> Self:
+        """Return the same operation, with the same type, on other terms."""
+        if args == self.args:
+            return self
+        remaining = iter(args)
+        values = (next(remaining) if isinstance(each, PlanTerm) else each for each in self.values)
+        return _rebuilt(self.__class__, values)
 
     def __str__(self) -> str:
         if self.operations > MAX_WRITTEN:
-            return f"{self.op}(...)"
-        inner = [] if self.value is None else [_brief(self.value)]
-        if self.op in ("column", "literal"):
-            return inner[0]
-        return f"{self.op}({', '.join([*map(str, self.args), *inner])})"
+            return f"{self.operation}(...)"
+        inner = [] if self.parameter is None else [_brief(self.parameter)]
+        return f"{self.operation}({', '.join([*map(str, self.args), *inner])})"
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuilt, (self.op, self.args, self.type, self.value)
+        return _rebuilt, (self.__class__, self.values)
 
-    @classmethod
-    def of(cls, op: TermOp, args: tuple[Term, ...], type_: Type, value: Any = None) -> Term:
-        """Return the interned term."""
-        key = (op, tuple(map(id, args)), type_, type(value).__name__, value)
-        found = _interned.get(key)
-        if found is None:
-            found = _interned[key] = cls(op, args, type_, value)
-        return found
+
+def _derive(term: PlanTerm, values: tuple[object, ...]) -> None:
+    """Set the attributes of a new term that follow from its values."""
+    terms = [each for each in values if isinstance(each, PlanTerm)]
+    args = term.conditions if isinstance(term, Passes) else tuple(terms)
+    own = frozenset([term.name] if isinstance(term, Column) else [])
+    object.__setattr__(term, "values", values)
+    object.__setattr__(term, "args", args)
+    object.__setattr__(term, "columns", own.union(*(arg.columns for arg in args)))
+    object.__setattr__(term, "operations", 1 + sum(arg.operations for arg in args))
+    object.__setattr__(term, "may_fail", isinstance(term, Substring) or any(arg.may_fail for arg in args))
+    object.__setattr__(term, "digest", "")
+
+
+TermT = TypeVar("TermT", bound=PlanTerm)
+
+
+def _rebuilt(kind: Callable[..., TermT], values: Iterable[object]) -> TermT:
+    """Unpickle a term. It is a function because Spark's pickler copies the code of methods, with all that it uses."""
+    return kind(*values)
+
+
+def _brief(value: object) -> str:
+    text = repr(value) if not isinstance(value, str) else value
+    return text if len(text) < MAX_SHOWN else f"{text[: MAX_SHOWN - 4]}..."
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Column(PlanTerm):
+    """A column of the collection."""
+
+    name: str
+    type: Type
+
+    def __str__(self) -> str:
+        return _brief(self.name)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Constant(PlanTerm):
+    """A number, the days of a date, a code, a packed short text, a text, a condition, or NULL."""
+
+    operation: ClassVar[str] = "literal"
+    value: int | str
+    type: Type
+
+    def __str__(self) -> str:
+        return _brief(self.value)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _Arithmetic(PlanTerm):
+    """The base of the numbers that are computed from two others."""
+
+    left: Term
+    right: Term
+    type: Type
+
+
+class Add(_Arithmetic):
+    """The sum of two numbers."""
+
+    __slots__ = ()
+
+
+class Subtract(_Arithmetic):
+    """The difference of two numbers."""
+
+    __slots__ = ()
+
+
+class Multiply(_Arithmetic):
+    """The product of two numbers."""
+
+    __slots__ = ()
+
+
+class Quotient(_Arithmetic):
+    """The stored value of a number by that of another one, which is positive, rounded down."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Table(PlanTerm):
+    """The number that a table has for a number. results: those for low, low + 1, ..."""
+
+    number: Term
+    low: int
+    results: tuple[int, ...]
+    type: Type
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class When(PlanTerm):
+    """One of two values, which a condition chooses."""
+
+    condition: Term
+    yes: Term
+    no: Term
+    type: Type
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Coalesce(PlanTerm):
+    """A value, or another one where it is NULL."""
+
+    value: Term
+    other: Term
+    type: Type
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Passes(PlanTerm):
+    """The number whose bit i says whether condition i holds."""
+
+    conditions: tuple[Term, ...]
+    type: Type
+
+    @property
+    def parameter(self) -> object:
+        return None
+
+    def with_args(self, args: tuple[Term, ...]) -> Passes:
+        return Passes(args, self.type)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Text(PlanTerm):
+    """The word of a code, as a text."""
+
+    code: Term
+    type = TEXT
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Substring(PlanTerm):
+    """Some characters of a text, from a place on that counts from 1, as a short text."""
+
+    text: Term
+    start: int
+    length: int
+    type = SHORT
+
+
+class _Condition(PlanTerm):
+    """The base of conditions that are true or false for every row."""
+
+    __slots__ = ()
+    type = BOOL
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class _OfTwo(_Condition):
+    """The base of the conditions on two values or conditions."""
+
+    left: Term
+    right: Term
+
+
+class Equal(_OfTwo):
+    """The condition that two values are equal."""
+
+    __slots__ = ()
+
+
+class Less(_OfTwo):
+    """The condition that one value is less than another."""
+
+    __slots__ = ()
+
+
+class And(_OfTwo):
+    """The condition that two conditions hold."""
+
+    __slots__ = ()
+
+
+class Or(_OfTwo):
+    """The condition that at least one of two conditions holds."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Not(_Condition):
+    """The condition that another one does not hold."""
+
+    condition: Term
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class IsNull(_Condition):
+    """The condition that a value is NULL."""
+
+    value: Term
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Lookup(_Condition):
+    """A condition on a code. results: whether it holds, for each code."""
+
+    code: Term
+    results: tuple[bool, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Member(_Condition):
+    """The condition that a value is among some values, which are sorted."""
+
+    value: Term
+    members: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Match(_Condition):
+    """The condition that a text consists of pieces, with any text between them."""
+
+    text: Term
+    pieces: tuple[str, ...]
+
+
+# fmt: off
+Term: TypeAlias = (
+    Column | Constant | Add | Subtract | Multiply | Quotient | Table | When | Coalesce | Passes | Text | Substring
+    | Equal | Less | And | Or | Not | IsNull | Lookup | Member | Match
+)
+# fmt: on
 
 
 @dataclass(frozen=True)
@@ -105,44 +337,35 @@ class Ratio:
         return f"{self.numerator} / {self.denominator}"
 
 
-def _rebuilt(op: TermOp, args: tuple[Term, ...], type_: Type, value: Any) -> Term:
-    """Unpickle a term. It is a function because Spark's pickler copies the code of methods, with all that it uses."""
-    return Term.of(op, args, type_, value)
-
-
-def _brief(value: object) -> str:
-    text = repr(value) if not isinstance(value, str) else value
-    return text if len(text) < MAX_SHOWN else f"{text[: MAX_SHOWN - 4]}..."
-
-
 def column(name: str, type_: Type) -> Term:
-    return Term.of("column", (), type_, name)
+    return Column(name, type_)
 
 
-def number(value: int, scale: int = 0) -> Term:
-    return Term.of("literal", (), integer(value, value, scale), value)
+def number(value: int, scale: int = 0) -> Constant:
+    return Constant(value, integer(value, value, scale))
 
 
 def null(type_: Type) -> Term:
     """Return the NULL of a type."""
-    return Term.of("literal", (), type_.or_null(), NULL)
+    return Constant(NULL, type_.or_null())
+
+
+FALSE, TRUE = (Constant(value, BOOL) for value in (False, True))
 
 
 def conjunction(left: Term | None, right: Term) -> Term:
     """Return the condition that both hold; None stands for a condition that always does."""
-    return right if left is None else Term.of("and", (left, right), BOOL)
+    return right if left is None else And(left, right)
 
 
 def all_of(terms: Sequence[Term]) -> Term:
     """Return the condition that all of at least one hold."""
-    return balanced(terms, conjunction)
+    return balanced(terms, And)
 
 
 def disjunction(terms: Sequence[Term]) -> Term:
     """Return the condition that at least one holds; without terms it never does."""
-    if not terms:
-        return Term.of("literal", (), BOOL, value=False)
-    return balanced(terms, lambda left, right: Term.of("or", (left, right), BOOL))
+    return balanced(terms, Or) if terms else FALSE
 
 
 Part = TypeVar("Part")
@@ -158,20 +381,20 @@ def balanced(parts: Sequence[Part], connect: Callable[[Part, Part], Part]) -> Pa
 
 def conjuncts(condition: Term) -> list[Term]:
     """Split a condition into the terms that must all hold."""
-    return parts_of(condition, "and")
+    return parts_of(condition, And)
 
 
-def parts_of(term: Term, op: TermOp) -> list[Term]:
+def parts_of(term: Term, kind: type[And | Or]) -> list[Term]:
     """Split a term into the parts that an operation connects, from left to right. A shared connection is split once."""
     found: list[Term] = []
     remaining, split = [term], set()
     while remaining:
         part = remaining.pop()
-        if part.op != op:
+        if not isinstance(part, kind):
             found.append(part)
         elif part not in split:
             split.add(part)
-            remaining += reversed(part.args)
+            remaining += part.right, part.left
     return found
 
 
@@ -188,12 +411,12 @@ def subterms(term: Term) -> Iterator[Term]:
 
 def filter_bitmap(conditions: Sequence[Term]) -> Term:
     """Return a number whose bits say which conditions hold."""
-    return Term.of("passes", tuple(conditions), integer(0, 2 ** len(conditions) - 1))
+    return Passes(tuple(conditions), integer(0, 2 ** len(conditions) - 1))
 
 
 def substituted(of: Term, by: Mapping[str, Term]) -> Term:
     """Replace the columns of a term by terms of the same types."""
-    return _changed(of, lambda part: by[part.value] if part.op == "column" else None, {})
+    return _changed(of, lambda part: by[part.name] if isinstance(part, Column) else None, {})
 
 
 def replaced(of: Term, by: Mapping[Term, Term]) -> Term:
@@ -204,30 +427,46 @@ def replaced(of: Term, by: Mapping[Term, Term]) -> Term:
 def _changed(of: Term, change: Callable[[Term], Term | None], done: dict[Term, Term]) -> Term:
     """Replace the parts of a term for which there is another one. done: the results for parts, each made once."""
     if of not in done:
-        other = change(of)
-        if other is None:
-            args = tuple(_changed(arg, change, done) for arg in of.args)
-            other = Term.of(of.op, args, of.type, of.value)
-        done[of] = other
+        done[of] = change(of) or of.with_args(tuple(_changed(arg, change, done) for arg in of.args))
     return done[of]
 
 
-def product(left: Term, right: Term) -> Term:
+def total(left: Term, right: Term) -> Add:
+    """Add two numbers with the same decimal places."""
+    a, b = left.type, right.type
+    return Add(left, right, integer(a.low + b.low, a.high + b.high, a.scale))
+
+
+def difference(left: Term, right: Term) -> Subtract:
+    """Subtract two numbers with the same decimal places."""
+    a, b = left.type, right.type
+    return Subtract(left, right, integer(a.low - b.high, a.high - b.low, a.scale))
+
+
+def negative(term: Term) -> Subtract:
+    """Negate a number."""
+    return difference(number(0, term.type.scale), term)
+
+
+def product(left: Term, right: Term) -> Multiply:
     corners = [a * b for a in (left.type.low, left.type.high) for b in (right.type.low, right.type.high)]
-    scale = left.type.scale + right.type.scale
-    return Term.of("multiply", (left, right), integer(min(corners), max(corners), scale))
+    return Multiply(left, right, integer(min(corners), max(corners), left.type.scale + right.type.scale))
 
 
-def quotient(left: Term, right: Term, scale: int) -> Term:
+def quotient(left: Term, right: Term, scale: int) -> Quotient:
     """Divide the stored value of a number by that of a positive one, and round down. scale: that of the result."""
     corners = [a // b for a in (left.type.low, left.type.high) for b in (right.type.low, right.type.high)]
-    return Term.of("quotient", (left, right), integer(min(corners), max(corners), scale))
+    return Quotient(left, right, integer(min(corners), max(corners), scale))
+
+
+def coalesced(value: Term, other: Term) -> Coalesce:
+    """Replace NULL by another value of the same type, which is not NULL."""
+    return Coalesce(value, other, replace(spanning(value.type, other.type), nullable=False))
 
 
 def shifted(of: Term, by: int) -> Term:
     """Add `by` units of the last decimal place."""
-    scale = of.type.scale
-    return Term.of("add", (of, number(by, scale)), integer(of.type.low + by, of.type.high + by, scale)) if by else of
+    return total(of, number(by, of.type.scale)) if by else of
 
 
 def rescaled(of: Term, scale: int) -> Term:
@@ -235,10 +474,10 @@ def rescaled(of: Term, scale: int) -> Term:
     factor = 10 ** (scale - of.type.scale)
     if factor == 1:
         return of
-    if of.op == "literal":
+    if isinstance(of, Constant) and isinstance(of.value, int):
         return number(of.value * factor, scale)
     scaled = product(of, number(factor))
-    return Term.of(scaled.op, scaled.args, replace(scaled.type, scale=scale), scaled.value)
+    return Multiply(scaled.left, scaled.right, replace(scaled.type, scale=scale))
 
 
 def aligned(left: Term, right: Term) -> tuple[Term, Term]:

@@ -38,6 +38,7 @@ from deltamark.dataflow.operators.arrangement import Arrangement
 from deltamark.dataflow.operators.linear import subtracts
 from deltamark.dataflow.operators.node import Node
 from deltamark.dataflow.passes.share import ArrangementKey
+from deltamark.dataflow.plan import terms
 from deltamark.dataflow.runtime.live_plans import HeldTime
 from deltamark.dataflow.runtime.read_holds import FedBatches, ReadHolds
 from deltamark.dataflow.runtime.worker import Worker
@@ -230,7 +231,7 @@ def arranged(shared: Iterable[SharedArrangement], of: Node, names: Sequence[str]
 
 def _columns(arrangement: Arrangement) -> set[str]:
     """Return the names of the columns that are stored unchanged."""
-    return {term.value for term in arrangement.stored if term.op == "column"}
+    return {term.name for term in arrangement.stored if isinstance(term, terms.Column)}
 
 
 def _single(key: ArrangementKey) -> set[str]:
@@ -244,7 +245,7 @@ def rows_of(scratch: Scratch, shared: SharedArrangement, names: Sequence[str], t
     scratch: has the memory that is needed meanwhile.
     """
     arrangement, single = shared.arrangement, _single(shared.key)
-    terms = {term.value: term for term in arrangement.stored if term.op == "column"}
+    stored = {term.name: term for term in arrangement.stored if isinstance(term, terms.Column)}
     place, is_last = scratch.reserve(3 * BATCH_ROWS), False
     cursor = kernel.cursor_over(scratch.reserve, time, {"rows": arrangement.block})
     slots, keys, weights = np.split(view(place, 3 * BATCH_ROWS), 3)
@@ -256,5 +257,5 @@ def rows_of(scratch: Scratch, shared: SharedArrangement, names: Sequence[str], t
             if name in single:
                 rows[name] = keys[:found].copy()
             else:
-                rows[name] = arrangement.values(terms[name], slots[:found])
+                rows[name] = arrangement.values(stored[name], slots[:found])
         yield Batch(np.full(found, time), weights[:found].copy(), rows)

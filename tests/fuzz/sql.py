@@ -15,10 +15,31 @@ from deltamark.dataflow.operators.node import Node, walk
 from deltamark.dataflow.operators.null_row import NullRow
 from deltamark.dataflow.operators.threshold import Threshold
 from deltamark.dataflow.operators.top import TopK
-from deltamark.dataflow.plan.terms import Term
+from deltamark.dataflow.plan.terms import (
+    Add,
+    And,
+    Coalesce,
+    Column,
+    Constant,
+    Equal,
+    IsNull,
+    Less,
+    Lookup,
+    Match,
+    Member,
+    Multiply,
+    Not,
+    Or,
+    Subtract,
+    Table,
+    Term,
+    When,
+)
 from deltamark.dataflow.types import NULL
 
-BINARY = {"add": "+", "subtract": "-", "multiply": "*", "equal": "=", "less": "<", "and": "AND", "or": "OR"}
+BINARY: dict[type[Term], str] = {
+    Add: "+", Subtract: "-", Multiply: "*", Equal: "=", Less: "<", And: "AND", Or: "OR",
+}  # fmt: skip
 
 
 class NotInSqlError(Exception):
@@ -129,15 +150,13 @@ def _term(term: Term, table: str = "") -> str:
 
     A condition is a BOOLEAN. Where its value is stored, or computed with, it is the integer that represents it.
     """
-    if term.op == "column":
-        return f"{table}{_name(term.value)}"
-    if term.op == "literal":
-        return _literal(term)
-    if term.op not in TERMS:
-        raise NotInSqlError(term.op)
-    tests = {"not": 1, "and": 2, "or": 2, "when": 1}.get(term.op, 0)
+    if isinstance(term, Column):
+        return f"{table}{_name(term.name)}"
+    if type(term) not in TERMS:
+        raise NotInSqlError(term.operation)
+    tests = {Not: 1, And: 2, Or: 2, When: 1}.get(type(term), 0)
     args = (_term(arg, table) if at < tests else _number(arg, table) for at, arg in enumerate(term.args))
-    return TERMS[term.op](term.value, *args)
+    return TERMS[type(term)](term, *args)
 
 
 def _number(term: Term, table: str = "") -> str:
@@ -152,36 +171,32 @@ def _member(values: Iterable[int], given: str) -> str:
     return f"({given} IN ({_list(map(str, values)) or 'NULL'}) IS TRUE)"
 
 
-def _lookup(table: tuple[bool, ...], given: str) -> str:
-    return _member([code for code, holds in enumerate(table) if holds], given)
+def _match(term: Match, given: str) -> str:
+    return f"({given} LIKE {_quoted('%'.join(map(_escaped, term.pieces)))} ESCAPE '$')"
 
 
-def _match(pieces: Iterable[str], given: str) -> str:
-    return f"({given} LIKE {_quoted('%'.join(map(_escaped, pieces)))} ESCAPE '$')"
+def _table(term: Table, given: str) -> str:
+    return f"(({list(term.results)})[({given} - ({term.low}) + 1)::BIGINT])"
 
 
-def _table(table: tuple[int, tuple[int, ...]], given: str) -> str:
-    low, values = table
-    return f"(({list(values)})[({given} - ({low}) + 1)::BIGINT])"
-
-
-TERMS: dict[str, Callable[..., str]] = {
-    **{op: _binary(sign) for op, sign in BINARY.items()},
-    "not": lambda _, given: f"(NOT {given})",
-    "member": _member,
-    "lookup": _lookup,
-    "match": _match,
-    "table": _table,
-    "when": lambda _, test, value, otherwise: f"CASE WHEN {test} THEN {value} ELSE {otherwise} END",
-    "is_null": lambda _, given: f"({given} IS NULL)",
-    "coalesce": lambda _, given, otherwise: f"coalesce({given}, {otherwise})",
-}
-
-
-def _literal(term: Term) -> str:
-    if term.type.kind == "text" and term.value != NULL:
+def _literal(term: Constant) -> str:
+    if isinstance(term.value, str):
         return _quoted(term.value)
     return "NULL" if term.value == NULL else f"({term.value})::BIGINT"
+
+
+TERMS: dict[type[Term], Callable[..., str]] = {
+    **{kind: _binary(sign) for kind, sign in BINARY.items()},
+    Constant: _literal,
+    Not: lambda _, given: f"(NOT {given})",
+    Member: lambda term, given: _member(term.members, given),
+    Lookup: lambda term, given: _member([code for code, holds in enumerate(term.results) if holds], given),
+    Match: _match,
+    Table: _table,
+    When: lambda _, test, value, otherwise: f"CASE WHEN {test} THEN {value} ELSE {otherwise} END",
+    IsNull: lambda _, given: f"({given} IS NULL)",
+    Coalesce: lambda _, given, otherwise: f"coalesce({given}, {otherwise})",
+}
 
 
 def _escaped(text: str) -> str:

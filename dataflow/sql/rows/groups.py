@@ -13,7 +13,7 @@ from typing import Literal
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.expr import SumExpr
-from deltamark.dataflow.plan.terms import Ratio, Term, column, number, product
+from deltamark.dataflow.plan.terms import Coalesce, Constant, Equal, Ratio, Term, column, number, product
 from deltamark.dataflow.sql.algebra.operations import AggregateCall, Expression
 from deltamark.dataflow.sql.problems import unsupported
 from deltamark.dataflow.sql.rows.pieces import Piece, combined
@@ -21,7 +21,7 @@ from deltamark.dataflow.sql.rows.rows import Rows, fresh, projected, stored_term
 from deltamark.dataflow.sql.scalars import values
 from deltamark.dataflow.sql.scalars.conditions import TRUE, both, negated, surely
 from deltamark.dataflow.sql.scalars.values import Cell, Value, as_number, chosen, positive, value_of
-from deltamark.dataflow.types import BOOL, Type, integer
+from deltamark.dataflow.types import Type, integer
 
 EXTREMES = {"min": "smallest", "max": "largest", "bool_and": "smallest", "bool_or": "largest"}
 COUNTS = ("count", "count_star")
@@ -171,7 +171,7 @@ def _summand(term: Term | Ratio, call: AggregateCall) -> tuple[Term, Term | None
     divisor = None
     if isinstance(term, Ratio):
         divisor = term.denominator
-        if divisor.op != "literal":
+        if not isinstance(divisor, Constant):
             raise unsupported(f"{call.name} of a quotient", call.place)
         term = term.numerator
     term = as_number(term)
@@ -195,20 +195,20 @@ def _counter(name: str, types: Types) -> Term:
     counted = column(name, type_)
     if not type_.nullable:
         return counted
-    return Term.of("coalesce", (counted, number(0)), integer(0, max(type_.high, 0)))
+    return Coalesce(counted, number(0), integer(0, max(type_.high, 0)))
 
 
 def _sum(summed: str, counted: str, divisor: Term | None, types: Types) -> Value:
     value = values.stored_value(summed, types[summed])
-    assert isinstance(value.term, Term)
+    assert not isinstance(value.term, Ratio)
     missing = _missing(counted, types) if counted else value.null
     return Value(value.term, missing) if divisor is None else Value(Ratio(value.term, divisor), missing)
 
 
 def _mean(summed: str, counted: str, divisor: Term | None, types: Types) -> Value:
     value, count = (values.stored_value(each, types[each]).term for each in (summed, counted))
-    assert isinstance(value, Term)
-    assert isinstance(count, Term)
+    assert not isinstance(value, Ratio)
+    assert not isinstance(count, Ratio)
     below = positive(count)
     if divisor is not None:
         below = product(below, divisor)
@@ -219,4 +219,4 @@ def _missing(counted: str, types: Types) -> Term | None:
     """Return the condition under which no value was counted."""
     if types[counted].low >= 1:
         return values.stored_value(counted, types[counted]).null
-    return Term.of("equal", (_counter(counted, types), number(0)), BOOL)
+    return Equal(_counter(counted, types), number(0))

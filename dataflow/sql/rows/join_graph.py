@@ -11,7 +11,7 @@ from itertools import count
 from deltamark.dataflow.operators.linear import Filter, Project
 from deltamark.dataflow.operators.node import Node, expected_rows, is_unique
 from deltamark.dataflow.plan.direct_keys import is_direct
-from deltamark.dataflow.plan.terms import Ratio, Term, subterms
+from deltamark.dataflow.plan.terms import Coalesce, Column, Ratio, Term, subterms
 from deltamark.dataflow.sql.algebra import operations as algebra
 from deltamark.dataflow.sql.algebra.join_tree import Existence, number_of
 from deltamark.dataflow.sql.algebra.operations import Expression, SqlType
@@ -241,9 +241,9 @@ class JoinGraph:
     def _column(self, of: Expression) -> str | None:
         """Return the stored column that an expression is, perhaps with a value for NULL; None if it is computed."""
         term = self._term(of)
-        if isinstance(term, Term) and term.op == "coalesce":
-            term = term.args[0]
-        return str(term.value) if isinstance(term, Term) and term.op == "column" else None
+        if isinstance(term, Coalesce):
+            term = term.value
+        return term.name if isinstance(term, Column) else None
 
     def _distinct(self, of: Expression) -> float:
         """Estimate the number of different values of an expression."""

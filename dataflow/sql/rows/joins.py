@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
-from deltamark.dataflow.plan.terms import Ratio, Term, column
+from deltamark.dataflow.plan.terms import Column, Equal, Ratio, Term, column
 from deltamark.dataflow.sql.algebra import operations as algebra
 from deltamark.dataflow.sql.algebra.operations import ColumnKey, Expression
 from deltamark.dataflow.sql.rows.rows import Rows, fresh, without_null
 from deltamark.dataflow.sql.scalars import values
 from deltamark.dataflow.sql.scalars.conditions import both, either, negated
 from deltamark.dataflow.sql.scalars.values import Truth, Value, rewritten, unified_values, value_of
-from deltamark.dataflow.types import BOOL, Type
+from deltamark.dataflow.types import Type
 
 
 class Equality(NamedTuple):
@@ -120,7 +120,7 @@ def keyed(left: Rows, right: Rows, left_keys: Sequence[str], right_keys: Sequenc
     kept = {theirs: mine for mine, theirs in on.items()}
     for mine, theirs in twice:
         name = kept.get(theirs, theirs)
-        rows = rows.where(_same(column(mine, rows.types[mine]), column(name, rows.types[name])))
+        rows = rows.where(_same(Column(mine, rows.types[mine]), Column(name, rows.types[name])))
     return rows
 
 
@@ -130,10 +130,10 @@ def _key(left: Rows, name: str, right: Type) -> Term:
     return column(name, type_) if right.nullable else cast("Term", values.stored_value(name, type_).term)
 
 
-def _same(first: Term, second: Term) -> Truth:
+def _same(first: Column, second: Column) -> Truth:
     """Return whether two columns are equal, where NULL equals NULL."""
-    one, other = (values.stored_value(str(each.value), each.type) for each in (first, second))
-    equal = Term.of("equal", (cast("Term", one.term), cast("Term", other.term)), BOOL)
+    one, other = (values.stored_value(each.name, each.type) for each in (first, second))
+    equal = Equal(cast("Term", one.term), cast("Term", other.term))
     known = both(equal, negated(either(one.null, other.null)))
     return Truth.of(either(known, both(one.null, other.null)))
 

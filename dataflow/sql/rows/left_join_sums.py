@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import cast
 
 from deltamark.dataflow.operators.node import is_unique
-from deltamark.dataflow.plan.terms import Ratio, number
+from deltamark.dataflow.plan.terms import Column, number
 from deltamark.dataflow.sql.algebra import operations as algebra
 from deltamark.dataflow.sql.algebra.operations import Aggregate, AggregateCall, Expression, Join, Relational, SqlType
 from deltamark.dataflow.sql.algebra.rewrites import projected
@@ -73,5 +73,5 @@ def _of_right(call: AggregateCall, columns: Mapping[int, int], wide: int) -> Agg
 def _is_key(rows: Rows, equal: list[Equality]) -> bool:
     """Return whether the left values of equalities determine a row."""
     terms = [each.left.term for each in equal]
-    names = [str(each.value) for each in terms if not isinstance(each, Ratio) and each.op == "column"]
+    names = [each.name for each in terms if isinstance(each, Column)]
     return is_unique(rows.collection.node, names)

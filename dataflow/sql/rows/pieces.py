@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from deltamark.dataflow.language.collection import Collection, groups_of
 from deltamark.dataflow.operators.aggregate import Aggregate, Sum
-from deltamark.dataflow.plan.terms import Term, column, null, number
+from deltamark.dataflow.plan.terms import Add, Equal, Term, When, column, null, number, total
 from deltamark.dataflow.sql.rows.rows import projected
-from deltamark.dataflow.types import BOOL, Field, Schema, Type, integer
+from deltamark.dataflow.types import Field, Schema, Type, integer
 
 
 class Piece(NamedTuple):
@@ -72,14 +72,14 @@ def _as_number(name: str, type_: Type) -> Term:
     stored = column(name, type_)
     if type_.kind == "int":
         return stored
-    return Term.of("add", (stored, number(0)), integer(type_.low, type_.high))
+    return total(stored, number(0))
 
 
 def _restored(name: str, type_: Type, mark: str | None, schema: Schema) -> Term:
     """Return a column of a type that was added up as a number; NULL for groups without its mark."""
     stored = column(name, schema[name])
-    value = Term.of("add", (stored, number(0, type_.scale)), type_)
+    value = Add(stored, number(0, type_.scale), type_)
     if mark is None:
         return value
-    lacks = Term.of("equal", (column(mark, schema[mark]), number(0)), BOOL)
-    return Term.of("when", (lacks, null(type_), value), type_.or_null())
+    lacks = Equal(column(mark, schema[mark]), number(0))
+    return When(lacks, null(type_), value, type_.or_null())

@@ -14,7 +14,7 @@ from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.operators.input import Input
 from deltamark.dataflow.operators.linear import Filter, Project
 from deltamark.dataflow.operators.node import walk
-from deltamark.dataflow.plan.terms import Ratio, Term, all_of, balanced, column, conjuncts
+from deltamark.dataflow.plan.terms import Column, IsNull, Ratio, Term, all_of, balanced, column, conjuncts
 from deltamark.dataflow.sql.algebra.operations import ColumnKey, Expression
 from deltamark.dataflow.sql.problems import unsupported
 from deltamark.dataflow.sql.scalars import values
@@ -73,7 +73,7 @@ class Rows:
 
     def _knowing(self, kept: Term) -> Rows:
         """Return the values of rows that satisfy a condition."""
-        known = dict.fromkeys((Term.of("is_null", (each,), kept.type) for each in never_null(kept)), FALSE)
+        known: dict[Term, Term] = dict.fromkeys(map(IsNull, never_null(kept)), FALSE)
         return self.with_cells(rewritten(each, known) for each in self.cells) if known else self
 
     def negate(self) -> Rows:
@@ -116,8 +116,8 @@ class Rows:
         names = []
         for each in wanted:
             term = stored_term(each)
-            if term.op == "column":
-                names.append(str(term.value))
+            if isinstance(term, Column):
+                names.append(term.name)
                 continue
             name = next((old for old, other in new.items() if other is term), None)
             if name is None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from deltamark.dataflow.language.expr import ExprOp
-from deltamark.dataflow.plan.terms import Ratio, Term, conjuncts, number, product
+from deltamark.dataflow.plan.terms import Add, Constant, Equal, Ratio, Subtract, Term, conjuncts, number, product
 from deltamark.dataflow.sql.algebra.operations import Expression
 from deltamark.dataflow.sql.problems import unsupported
 from deltamark.dataflow.sql.scalars import dates, numbers
@@ -14,7 +14,6 @@ from deltamark.dataflow.sql.scalars.comparisons import bound, calculated
 from deltamark.dataflow.sql.scalars.conditions import TRUE, disjuncts, either, negated
 from deltamark.dataflow.sql.scalars.literals import DOUBLES, constant
 from deltamark.dataflow.sql.scalars.values import Value, known_count, value_of
-from deltamark.dataflow.types import BOOL
 
 
 def arithmetic(op: ExprOp) -> Callable[..., Value]:
@@ -29,7 +28,7 @@ def arithmetic(op: ExprOp) -> Callable[..., Value]:
             return Value(_ratio_arithmetic(op, left.term, right.term), missing)
         kinds = left.term.type.kind, right.term.type.kind
         if op in ("add", "subtract") and "date" in kinds:
-            return Value(dates.moved(op, left.term, right.term), missing)
+            return Value(dates.moved(Add if op == "add" else Subtract, left.term, right.term), missing)
         result = calculated(op, left.term, right.term)
         return Value(result, missing)
 
@@ -96,7 +95,7 @@ def _is_null_for_zero(term: Term, missing: Term | None) -> bool:
     """Return whether a value is NULL for all rows in which its term is 0, as that of nullif(x, 0) is."""
     if missing is None:
         return False
-    zero, parts = Term.of("equal", (term, number(0)), BOOL), disjuncts(missing)
+    zero, parts = Equal(term, number(0)), disjuncts(missing)
     return any(
         zero in conjuncts(part) and all(each is zero or negated(each) in parts for each in conjuncts(part))
         for part in parts
@@ -112,19 +111,19 @@ def _number(of: Expression, value: Value) -> Term:
 def rounding(of: Expression, value: Value, places: Value | None = None) -> Value:
     if value.null is TRUE:
         return value
-    if isinstance(value.term, Term):
+    if not isinstance(value.term, Ratio):
         _number(of, value)
     return Value(numbers.rounded(known(value), 0 if places is None else whole(places, of)), value.null)
 
 
 def known(value: Value) -> Term | Ratio:
     """Return the term of a value for rows in which it is not NULL."""
-    if isinstance(value.term, Term):
+    if not isinstance(value.term, Ratio):
         return value.term
     return Ratio(value.term.numerator, known_count(value.term.denominator, value.null))
 
 
 def whole(value: Value, of: Expression) -> int:
-    if not isinstance(value.term, Term) or value.term.op != "literal" or not isinstance(value.term.value, int):
+    if not isinstance(value.term, Constant) or not isinstance(value.term.value, int):
         raise unsupported(f"{of.name} with an argument that is no constant")
     return value.term.value

@@ -24,8 +24,8 @@ def when(test: Term, yes: Value, no: Value) -> Value:
     if isinstance(yes.term, Ratio) and isinstance(no.term, Ratio):
         above = chosen(test, yes.term.numerator, no.term.numerator)
         return Value(Ratio(above, chosen(test, yes.term.denominator, no.term.denominator)), missing)
-    assert isinstance(yes.term, Term)
-    assert isinstance(no.term, Term)
+    assert not isinstance(yes.term, Ratio)
+    assert not isinstance(no.term, Ratio)
     if yes.null is TRUE:
         return Value(no.term, missing)
     return Value(yes.term if no.null is TRUE else chosen(test, yes.term, no.term), missing)

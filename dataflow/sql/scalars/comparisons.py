@@ -9,12 +9,12 @@ from typing import Literal, cast
 from deltamark.dataflow.language import binder
 from deltamark.dataflow.language.binder import bind_value
 from deltamark.dataflow.language.expr import Expr, ExprOp
-from deltamark.dataflow.plan.terms import Ratio, Term, balanced, number, product
+from deltamark.dataflow.plan.terms import Constant, Equal, Less, Ratio, Term, balanced, number, product
 from deltamark.dataflow.sql.problems import unsupported
 from deltamark.dataflow.sql.scalars import members
 from deltamark.dataflow.sql.scalars.conditions import FALSE, TRUE, both, either, negated, surely
 from deltamark.dataflow.sql.scalars.values import Truth, Value, known_count, text_term
-from deltamark.dataflow.types import BOOL, SHORT, SHORT_BYTES, Schema, pack_bytes
+from deltamark.dataflow.types import SHORT, SHORT_BYTES, Schema, pack_bytes
 
 COMPARISONS = ("=", "<>", "<", "<=", ">", ">=", "distinct", "not distinct")
 NO_COLUMNS = Schema((), 0)
@@ -64,31 +64,34 @@ def _tested(op: Literal["equal", "less"], left: Value, right: Value) -> Term:
 def _texts_compared(op: Literal["equal", "less"], a: Term, b: Term) -> Term:
     """Compare texts by their bytes."""
     kinds = {a.type.kind, b.type.kind}
-    constant = next((each for each in (a, b) if each.op == "literal" and each.type.kind == "text"), None)
-    if a.op == b.op == "literal" and kinds == {"text"}:
-        return TRUE if (a.value == b.value if op == "equal" else a.value < b.value) else FALSE
-    if constant is not None and "short" in kinds and op == "less":
-        return _short_before(a, b)
-    if constant is not None and (op == "equal" or "code" in kinds):
-        if constant is b:
-            return binder.word_comparison(op, a, b.value, lambda word, other: word < other)
-        return binder.word_comparison(op, b, a.value, lambda word, other: word > other)
+    kind = Equal if op == "equal" else Less
+    match a, b:
+        case Constant(str(one)), Constant(str(other)):
+            return TRUE if (one == other if kind is Equal else one < other) else FALSE
+        case (Constant(str()), _) | (_, Constant(str())) if "short" in kinds and kind is Less:
+            return _short_before(a, b)
+        case Constant(str(word)), _ if kind is Equal or "code" in kinds:
+            return binder.word_comparison(kind, b, word, lambda word, other: word > other)
+        case _, Constant(str(word)) if kind is Equal or "code" in kinds:
+            return binder.word_comparison(kind, a, word, lambda word, other: word < other)
     if kinds == {"short"} or (kinds == {"code"} and a.type.words == b.type.words):
-        return Term.of(op, (a, b), BOOL)
+        return kind(a, b)
     if "short" in kinds:
         raise unsupported("a comparison of a substring with a stored text")
-    return Term.of(op, (text_term(a), text_term(b)), BOOL)
+    return kind(text_term(a), text_term(b))
 
 
 def _short_before(a: Term, b: Term) -> Term:
     """Return whether one text comes before another: a short one and a constant, which follows its first bytes."""
-    constant = (a if a.type.kind == "text" else b).value.encode()
-    packed = Term.of("literal", (), SHORT, pack_bytes(constant[:SHORT_BYTES]))
+    constant = str(
+        next(each.value for each in (a, b) if isinstance(each, Constant) and each.type.kind == "text")
+    ).encode()
+    packed = Constant(pack_bytes(constant[:SHORT_BYTES]), SHORT)
     if a.type.kind == "text":
-        return Term.of("less", (packed, b), BOOL)
+        return Less(packed, b)
     if len(constant) > SHORT_BYTES:
-        return negated(Term.of("less", (packed, a), BOOL))
-    return Term.of("less", (a, packed), BOOL)
+        return negated(Less(packed, a))
+    return Less(a, packed)
 
 
 def _known_ratio(value: Value, missing: Term | None) -> Ratio:
@@ -158,10 +161,10 @@ def is_less(left: Value, right: Value) -> Term:
 
 def one_of(value: Value, others: Sequence[Value]) -> Truth:
     """Return whether a value is one of several."""
-    words = [each.term.value for each in others if isinstance(each.term, Term) and each.term.op == "literal"]
+    words = [each.term.value for each in others if isinstance(each.term, Constant)]
     known = [word for word, each in zip(words, others, strict=False) if each.null is None]
     is_constant = len(words) == len(others) and all(each.null in (None, TRUE) for each in others)
-    if not is_constant or isinstance(value.term, Ratio) or value.term.op == "literal" or not _are_texts(known):
+    if not is_constant or isinstance(value.term, Ratio | Constant) or not _are_texts(known):
         found = members.found(value, others)
         return found or balanced([compared("=", value, each) for each in others], disjunction)
     found = Truth.of(binder.one_of(value.term, known), value.null)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from deltamark.dataflow.plan.terms import Term, conjuncts, disjunction, parts_of
-from deltamark.dataflow.types import BOOL
+from deltamark.dataflow.plan.terms import FALSE, TRUE, And, Column, IsNull, Not, Or, Term, conjuncts, parts_of
 
-FALSE = disjunction([])
-TRUE = Term.of("literal", (), BOOL, value=True)
+__all__ = ["FALSE", "TRUE"]
 
 
 def both(left: Term | None, right: Term | None) -> Term | None:
@@ -15,7 +13,7 @@ def both(left: Term | None, right: Term | None) -> Term | None:
         return None
     if left is TRUE or left is right:
         return right
-    return left if right is TRUE else Term.of("and", (left, right), BOOL)
+    return left if right is TRUE else And(left, right)
 
 
 def either(left: Term | None, right: Term | None) -> Term | None:
@@ -25,7 +23,7 @@ def either(left: Term | None, right: Term | None) -> Term | None:
         return left if right is None else right
     if TRUE in (left, right):
         return TRUE
-    return left if left is right else Term.of("or", (left, right), BOOL)
+    return left if left is right else Or(left, right)
 
 
 def negated(condition: Term | None) -> Term:
@@ -34,7 +32,7 @@ def negated(condition: Term | None) -> Term:
         return TRUE
     if condition is TRUE:
         return FALSE
-    return condition.args[0] if condition.op == "not" else Term.of("not", (condition,), BOOL)
+    return condition.condition if isinstance(condition, Not) else Not(condition)
 
 
 def surely(condition: Term | None) -> Term:
@@ -44,10 +42,10 @@ def surely(condition: Term | None) -> Term:
 
 def never_null(condition: Term) -> list[Term]:
     """Return the terms `is_null(column)` that cannot hold where a condition does."""
-    found = [each.args[0] for each in conjuncts(condition) if each.op == "not"]
-    return [each for each in found if each.op == "is_null" and each.args[0].op == "column"]
+    found = [each.condition for each in conjuncts(condition) if isinstance(each, Not)]
+    return [each for each in found if isinstance(each, IsNull) and isinstance(each.value, Column)]
 
 
 def disjuncts(condition: Term) -> list[Term]:
     """Split a condition into the terms of which at least one must hold."""
-    return parts_of(condition, "or")
+    return parts_of(condition, Or)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Mapping
-from typing import Literal
 
 import numpy as np
 
-from deltamark.dataflow.plan.terms import Term
+from deltamark.dataflow.plan import terms
+from deltamark.dataflow.plan.terms import Add, Subtract, Table, Term, number
 from deltamark.dataflow.sql.problems import unsupported
 from deltamark.dataflow.types import EPOCH, FIRST_DAY, LAST_DAY, Type, date_type, integer
 
@@ -40,17 +40,17 @@ ROUNDED: Mapping[str, Callable[[dt.date], dt.date]] = {
 """The functions from dates to dates."""
 
 
-def moved(op: Literal["add", "subtract"], left: Term, right: Term) -> Term:
+def moved(kind: type[Add | Subtract], left: Term, right: Term) -> Term:
     """Add days to a date, subtract days from it, or count the days between two dates."""
     a, b = left.type, right.type
-    low, high = (a.low + b.low, a.high + b.high) if op == "add" else (a.low - b.high, a.high - b.low)
+    low, high = (a.low + b.low, a.high + b.high) if kind is Add else (a.low - b.high, a.high - b.low)
     if a.kind == b.kind:
-        if op == "add":
+        if kind is Add:
             raise unsupported("the sum of two dates")
-        return Term.of(op, (left, right), integer(low, high))
-    if {a.kind, b.kind} != {"date", "int"} or (op == "subtract" and a.kind == "int"):
+        return kind(left, right, integer(low, high))
+    if {a.kind, b.kind} != {"date", "int"} or (kind is Subtract and a.kind == "int"):
         raise unsupported("such arithmetic with a date")
-    return Term.of(op, (left, right), date_type(low, high))
+    return kind(left, right, date_type(low, high))
 
 
 def part_of(name: str, day: Term) -> Term:
@@ -59,14 +59,14 @@ def part_of(name: str, day: Term) -> Term:
         return _counted(day, PARTS[name])
     if name in ROUNDED:
         values = _table(day.type, lambda each: (ROUNDED[name](each) - EPOCH).days)
-        return Term.of("table", (day,), date_type(min(values), max(values)), (day.type.low, values))
+        return Table(day, day.type.low, values, date_type(min(values), max(values)))
     raise unsupported(f"the part {name} of a date")
 
 
 def difference(part: str, first: Term, last: Term) -> Term:
     """Count the ends of days, months or years between two dates."""
     if part in ("day", "days"):
-        return moved("subtract", last, first)
+        return moved(Subtract, last, first)
     counts: Mapping[str, Callable[[dt.date], int]] = {
         "month": lambda day: day.year * 12 + day.month,
         "quarter": lambda day: day.year * 4 + (day.month - 1) // 3,
@@ -76,13 +76,12 @@ def difference(part: str, first: Term, last: Term) -> Term:
     if name not in counts:
         raise unsupported(f"a difference of dates in {part}")
     one, other = (_counted(each, counts[name]) for each in (first, last))
-    bounds = other.type.low - one.type.high, other.type.high - one.type.low
-    return Term.of("subtract", (other, one), integer(*bounds))
+    return terms.difference(other, one)
 
 
 def _counted(day: Term, function: Callable[[dt.date], int]) -> Term:
     values = _table(day.type, function)
-    return Term.of("table", (day,), integer(min(values), max(values)), (day.type.low, values))
+    return Table(day, day.type.low, values, integer(min(values), max(values)))
 
 
 def later(day: Term, months: int, days: int) -> Term:
@@ -95,9 +94,9 @@ def later(day: Term, months: int, days: int) -> Term:
         return (dt.date(year, month, min(each.day, last)) - EPOCH).days + days
 
     if not months:
-        return moved("add", day, Term.of("literal", (), integer(days, days), days))
+        return moved(Add, day, number(days))
     values = _table(day.type, add)
-    return Term.of("table", (day,), date_type(min(values), max(values)), (day.type.low, values))
+    return Table(day, day.type.low, values, date_type(min(values), max(values)))
 
 
 MOST_DAYS = 1 << 20

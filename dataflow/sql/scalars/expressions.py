@@ -7,7 +7,7 @@ from contextlib import suppress
 from functools import reduce
 from typing import cast
 
-from deltamark.dataflow.plan.terms import Ratio, Term, balanced
+from deltamark.dataflow.plan.terms import Constant, Ratio, balanced
 from deltamark.dataflow.sql.algebra.operations import ColumnKey, Expression, Interval
 from deltamark.dataflow.sql.problems import UNSUPPORTED, SqlError, unsupported
 from deltamark.dataflow.sql.scalars import dates, numbers, texts
@@ -127,7 +127,9 @@ class _Evaluator:
             dividend, divisor = self._value(of), self._value(by)
         except DeltamarkError:  # the other side is too wide, too
             return None
-        if isinstance(dividend.term, Term) and isinstance(divisor.term, Term) and (divisor.term.value or 0) > 0:
+        if isinstance(dividend.term, Ratio) or not isinstance(divisor.term, Constant):
+            return None
+        if isinstance(divisor.term.value, int) and divisor.term.value > 0:
             return Value(Ratio(dividend.term, divisor.term), dividend.null)
         return None
 
@@ -140,7 +142,7 @@ class _Evaluator:
         if day.null is TRUE:
             return day
         span = cast("Interval", interval.value)
-        if span.micros or not isinstance(day.term, Term) or day.term.type.kind != "date":
+        if span.micros or isinstance(day.term, Ratio) or day.term.type.kind != "date":
             raise unsupported("an interval of less than a day, or arithmetic of intervals")
         by = 1 if of.op == "+" else -1
         return Value(dates.later(day.term, by * span.months, by * span.days), day.null)
@@ -156,17 +158,17 @@ class _Evaluator:
         value = value_of(cell)
         if value.null is TRUE:
             return constant(of.type, None)
-        if isinstance(value.term, Term) and value.term.op == "literal" and value.term.type.kind == "text":
+        if isinstance(value.term, Constant) and isinstance(value.term.value, str):
             return value if name == "VARCHAR" else constant_of_text(of.type, value.term.value)
         if name == "BOOLEAN":
             return truth_of(cell)
-        if isinstance(value.term, Term) and name in NUMBERS:
+        if not isinstance(value.term, Ratio) and name in NUMBERS:
             value = Value(as_number(value.term), value.null)
         kind = "ratio" if isinstance(value.term, Ratio) else value.term.type.kind
         if kind == "ratio" and name in ("DOUBLE", "FLOAT"):
             return value
         if kind == "int" and name in NUMBERS:
-            assert isinstance(value.term, Term)
+            assert not isinstance(value.term, Ratio)
             if name in ("DOUBLE", "FLOAT"):
                 return value
             return Value(numbers.rounded(value.term, of.type.scale), value.null)
@@ -177,7 +179,7 @@ class _Evaluator:
         ):
             return value
         if kind == "bool" and name == "VARCHAR":
-            assert isinstance(value.term, Term)
+            assert not isinstance(value.term, Ratio)
             return Value(texts.of_condition(value.term), value.null)
         words = {"int": "a number", "ratio": "a quotient", "date": "a date", "bool": "a condition"}
         raise unsupported(f"a cast of {words.get(kind, 'a text')} to {name}")

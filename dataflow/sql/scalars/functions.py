@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from deltamark.dataflow.plan.terms import Ratio, Term, number
+from deltamark.dataflow.plan.terms import Constant, Ratio, number
 from deltamark.dataflow.sql.algebra.operations import Expression
 from deltamark.dataflow.sql.problems import unsupported
 from deltamark.dataflow.sql.scalars import dates, numbers
@@ -23,19 +23,19 @@ def _of_date(of: Expression, *values: Value) -> Value:
     part = of.op
     if len(values) > 1:
         name = values[0].term
-        if not isinstance(name, Term) or name.op != "literal":
+        if not isinstance(name, Constant):
             raise unsupported(f"{of.name} with a part that is no constant")
         part = str(name.value).lower().removesuffix("s")
         part = f"trunc {part}" if of.op in ("date_trunc", "datetrunc") else part
     if day.null is TRUE:
         return value_of(constant(of.type, None))
-    if not isinstance(day.term, Term) or day.term.type.kind != "date":
+    if isinstance(day.term, Ratio) or day.term.type.kind != "date":
         raise unsupported(f"{of.name} of a value that is no date")
     return Value(dates.part_of(part, day.term), day.null)
 
 
 def _date_diff(of: Expression, part: Value, first: Value, last: Value) -> Value:
-    name = part.term.value if isinstance(part.term, Term) and part.term.op == "literal" else ""
+    name = part.term.value if isinstance(part.term, Constant) else ""
     if TRUE in (first.null, last.null):
         return Value(number(0), TRUE)
     one, other = first.term, last.term

@@ -7,7 +7,7 @@ import math
 from decimal import Decimal
 
 from deltamark.dataflow.language import binder
-from deltamark.dataflow.plan.terms import Term, number
+from deltamark.dataflow.plan.terms import Constant, number
 from deltamark.dataflow.sql.algebra.operations import SqlType
 from deltamark.dataflow.sql.problems import unsupported
 from deltamark.dataflow.sql.scalars.conditions import TRUE
@@ -46,7 +46,7 @@ def constant(type_: SqlType, value: object) -> Cell:
                 value, scale = value // 10, scale - 1
             return Value(number(value, scale))
         case "DATE", int():
-            return Value(Term.of("literal", (), date_type(value, value), value))
+            return Value(Constant(value, date_type(value, value)))
         case "TIMESTAMP", int() if value % MICROSECONDS_PER_DAY == 0:
             return constant(SqlType("DATE"), value // MICROSECONDS_PER_DAY)
         case "VARCHAR", str():

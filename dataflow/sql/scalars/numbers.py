@@ -4,10 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from deltamark.dataflow.plan.terms import Ratio, Term, number, product, quotient, rescaled
+from deltamark.dataflow.plan.terms import (
+    Less,
+    Ratio,
+    Subtract,
+    Term,
+    When,
+    negative,
+    number,
+    product,
+    quotient,
+    rescaled,
+    total,
+)
 from deltamark.dataflow.sql.problems import unsupported
 from deltamark.dataflow.sql.scalars.values import chosen, positive
-from deltamark.dataflow.types import BOOL, integer
+from deltamark.dataflow.types import integer
 
 
 def absolute(term: Term) -> Term:
@@ -16,18 +28,12 @@ def absolute(term: Term) -> Term:
         return term
     high = max(-term.type.low, term.type.high)
     result = integer(max(term.type.low, 0), high, term.type.scale)
-    return Term.of("when", (_is_negative(term), negative(term), term), result)
-
-
-def negative(term: Term) -> Term:
-    """Negate a number."""
-    zero = number(0, term.type.scale)
-    return Term.of("subtract", (zero, term), integer(-term.type.high, -term.type.low, term.type.scale))
+    return When(_is_negative(term), negative(term), term, result)
 
 
 def sign(term: Term) -> Term:
     """Return -1, 0 or 1."""
-    above = Term.of("less", (number(0, term.type.scale), term), BOOL)
+    above = Less(number(0, term.type.scale), term)
     return chosen(_is_negative(term), number(-1), chosen(above, number(1), number(0)))
 
 
@@ -44,17 +50,17 @@ def remainder(left: Term, right: Term) -> Term:
     whole = product(truncated(left, size), size)
     most = size.type.high - 1
     low, high = max(min(left.type.low, 0), -most), min(max(left.type.high, 0), most)
-    return Term.of("subtract", (left, whole), integer(low, high))
+    return Subtract(left, whole, integer(low, high))
 
 
 def rounded(value: Term | Ratio, places: int) -> Term:
     """Round to some decimal places, and halves away from zero. Negative places are tens, hundreds and so on."""
-    if isinstance(value, Term) and places >= value.type.scale:
-        return value
-    if isinstance(value, Term):
-        dividend, divisor = value, number(10 ** (value.type.scale - places))
-    else:
+    if isinstance(value, Ratio):
         dividend, divisor = _in_units(value, places)
+    elif places >= value.type.scale:
+        return value
+    else:
+        dividend, divisor = value, number(10 ** (value.type.scale - places))
     result = _by_size(dividend, lambda size: _half_up(size, divisor, max(places, 0)))
     return product(result, number(10**-places)) if places < 0 else result
 
@@ -75,7 +81,7 @@ def truncated_to_whole(term: Term) -> Term:
 
 
 def _is_negative(term: Term) -> Term:
-    return Term.of("less", (term, number(0, term.type.scale)), BOOL)
+    return Less(term, number(0, term.type.scale))
 
 
 def _by_size(term: Term, function: Callable[[Term], Term]) -> Term:
@@ -84,14 +90,12 @@ def _by_size(term: Term, function: Callable[[Term], Term]) -> Term:
     if term.type.low >= 0:
         return result
     low, high = -result.type.high, max(result.type.high, 0) if term.type.high > 0 else 0
-    return Term.of("when", (_is_negative(term), negative(result), result), integer(low, high, result.type.scale))
+    return When(_is_negative(term), negative(result), result, integer(low, high, result.type.scale))
 
 
 def _half_up(dividend: Term, divisor: Term, scale: int) -> Term:
     """Divide the stored values of positive numbers, and round halves up."""
-    twice, half = product(dividend, number(2)), divisor
-    high = twice.type.high + half.type.high
-    raised = Term.of("add", (twice, half), integer(twice.type.low + half.type.low, high, dividend.type.scale))
+    raised = total(product(dividend, number(2)), divisor)
     return quotient(raised, product(divisor, number(2)), scale)
 
 

@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from deltamark.dataflow.language import binder
-from deltamark.dataflow.plan.terms import Term, number
+from deltamark.dataflow.plan.terms import Constant, Ratio, Substring, Table, Term, number
 from deltamark.dataflow.sql.algebra.operations import Expression
 from deltamark.dataflow.sql.problems import unsupported
 from deltamark.dataflow.sql.scalars.arithmetic import whole
 from deltamark.dataflow.sql.scalars.conditions import TRUE
 from deltamark.dataflow.sql.scalars.values import Truth, Value
-from deltamark.dataflow.types import SHORT, SHORT_BYTES, code_type, unpack_short
+from deltamark.dataflow.types import SHORT_BYTES, code_type, unpack_short
 
 
 def matches(pattern_of: Callable[[str], str], negation: bool = False) -> Callable[..., Truth]:  # noqa: FBT001, FBT002
     def compute(of: Expression, text: Value, pattern: Value) -> Truth:
         if pattern.null is TRUE or text.null is TRUE:
             return Truth(None, None, total=False)
-        assert isinstance(text.term, Term)
-        assert isinstance(pattern.term, Term)
-        if pattern.term.op != "literal":
+        assert not isinstance(text.term, Ratio)
+        if not isinstance(pattern.term, Constant):
             raise unsupported("a pattern that is no constant")
         word = _word(pattern.term)
         if word != pattern_of("") and of.op not in LIKES and {"%", "_"} & set(word):
@@ -31,19 +30,19 @@ def matches(pattern_of: Callable[[str], str], negation: bool = False) -> Callabl
     return compute
 
 
-def _word(literal: Term) -> str:
+def _word(literal: Constant) -> str:
     """Return the text of a constant, which may have taken the type of a column."""
     match literal.type.kind:
         case "short":
-            return unpack_short(literal.value)
+            return unpack_short(int(literal.value))
         case "code":
-            return literal.type.words[literal.value]
+            return literal.type.words[int(literal.value)]
     return str(literal.value)
 
 
 def _like(term: Term, pattern: str) -> Term:
-    if term.op == "literal":
-        term = Term.of("literal", (), code_type((_word(term),)), 0)
+    if isinstance(term, Constant):
+        term = Constant(0, code_type((_word(term),)))
     if term.type.kind == "short":
         raise unsupported("LIKE of a substring")
     return binder.like(term, pattern)
@@ -55,17 +54,17 @@ LIKES = ("~~", "!~~")
 def substring(of: Expression, text: Value, start: Value, length: Value | None = None) -> Value:
     """Take characters from a place on, which counts from 1."""
     first, count = whole(start, of), None if length is None else whole(length, of)
-    assert isinstance(text.term, Term)
+    assert not isinstance(text.term, Ratio)
     if first < 1 or (count is not None and count < 0):
         raise unsupported("substring with a start below 1, or a negative length")
     if text.term.type.kind == "code":
         end = None if count is None else first - 1 + count
         return Value(_word_function(text.term, lambda word: word[first - 1 : end]), text.null)
-    if text.term.type.kind != "text" or text.term.op == "literal" or count is None:
+    if text.term.type.kind != "text" or isinstance(text.term, Constant) or count is None:
         raise unsupported("substring, except of a column with a constant length")
     if not 1 <= count <= SHORT_BYTES:
         raise unsupported(f"substring of more than {SHORT_BYTES} characters")
-    return Value(Term.of("substring", (text.term,), SHORT, (first, count)), text.null)
+    return Value(Substring(text.term, first, count), text.null)
 
 
 def left(of: Expression, text: Value, length: Value) -> Value:
@@ -77,17 +76,17 @@ def _word_function(code: Term, function: Callable[[str], str]) -> Term:
     made = [function(word) for word in code.type.words]
     words = tuple(sorted(set(made)))
     type_ = code_type(words)
-    return Term.of("table", (code,), type_, (0, tuple(map(words.index, made))))
+    return Table(code, 0, tuple(map(words.index, made)), type_)
 
 
 def of_condition(condition: Term) -> Term:
     """Return the word of a condition, as a code."""
-    return Term.of("table", (condition,), code_type(condition.type.words), (0, (0, 1)))
+    return Table(condition, 0, (0, 1), code_type(condition.type.words))
 
 
 def of_words(function: Callable[[str], str]) -> Callable[..., Value]:
     def compute(of: Expression, text: Value) -> Value:
-        assert isinstance(text.term, Term)
+        assert not isinstance(text.term, Ratio)
         if text.term.type.kind != "code":
             raise unsupported(f"{of.operation} of stored texts")
         return Value(_word_function(text.term, function), text.null)

@@ -10,10 +10,28 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from deltamark.dataflow.plan.terms import Ratio, Term, column, null, number, rescaled
+from deltamark.dataflow.plan.terms import (
+    And,
+    Coalesce,
+    Column,
+    Constant,
+    Equal,
+    IsNull,
+    Not,
+    Or,
+    Ratio,
+    Term,
+    Text,
+    When,
+    coalesced,
+    column,
+    null,
+    number,
+    rescaled,
+)
 from deltamark.dataflow.sql.problems import FollowUpError, unsupported
 from deltamark.dataflow.sql.scalars.conditions import FALSE, TRUE, both, disjuncts, either, negated, surely
-from deltamark.dataflow.types import BOOL, SHORT, TEXT, Field, Type, integer, pack_short, spanning
+from deltamark.dataflow.types import SHORT, TEXT, Field, Type, integer, pack_short, spanning
 
 
 @dataclass(frozen=True)
@@ -79,7 +97,7 @@ def truth_of(value: Cell) -> Truth:
         return Truth.of(value.term, value.null)
     if value.term.type.kind != "int":
         raise unsupported("a text or a date as a condition", remedy="compare it with a constant")
-    return Truth.of(negated(Term.of("equal", (value.term, number(0, value.term.type.scale)), BOOL)), value.null)
+    return Truth.of(negated(Equal(value.term, number(0, value.term.type.scale))), value.null)
 
 
 def as_double(cell: Cell) -> Cell:
@@ -104,8 +122,7 @@ def chosen(condition: Term, yes: Term, no: Term) -> Term:
         return yes
     if condition is FALSE:
         return no
-    type_ = spanning(yes.type, no.type)
-    return Term.of("when", (condition, yes, no), type_)
+    return When(condition, yes, no, spanning(yes.type, no.type))
 
 
 def stored_value(name: str, type_: Type) -> Value:
@@ -113,19 +130,18 @@ def stored_value(name: str, type_: Type) -> Value:
     term = column(name, type_)
     if not type_.nullable:
         return Value(term)
-    missing = Term.of("is_null", (term,), BOOL)
+    missing = IsNull(term)
     if type_.kind == "text":
         return Value(term, missing)
-    known = replace(type_, nullable=False)
-    least = FALSE if type_.kind == "bool" else Term.of("literal", (), replace(known, high=known.low), known.low)
-    return Value(Term.of("coalesce", (term, least), known), missing)
+    least = FALSE if type_.kind == "bool" else Constant(type_.low, replace(type_, high=type_.low, nullable=False))
+    return Value(coalesced(term, least), missing)
 
 
 def stored_ratio(numerator: Field, denominator: Field) -> Value:
     """Return the value of a ratio in two columns, which are both NULL if it is NULL."""
     above, below = (stored_value(each.name, each.type) for each in (numerator, denominator))
-    assert isinstance(above.term, Term)
-    assert isinstance(below.term, Term)
+    assert not isinstance(above.term, Ratio)
+    assert not isinstance(below.term, Ratio)
     return Value(Ratio(above.term, below.term), above.null)
 
 
@@ -133,21 +149,22 @@ def nullable_term(term: Term, missing: Term | None) -> Term:
     """Return a term that is NULL under a condition, as columns store it."""
     if missing is None:
         return term
-    if term.op == "coalesce" and missing.op == "is_null" and missing.args[0] is term.args[0]:
-        return term.args[0]
-    if missing.op == "is_null" and missing.args[0] is term:
-        return term
+    match missing, term:
+        case IsNull(known), Coalesce(value) if known is value:
+            return value
+        case IsNull(known), _ if known is term:
+            return term
     if missing is TRUE:
         return null(term.type)
     if term.type.nullable:  # a text
-        return Term.of("when", (missing, null(term.type), term), term.type)
-    return Term.of("when", (missing, null(term.type), term), term.type.or_null())
+        return When(missing, null(term.type), term, term.type)
+    return When(missing, null(term.type), term, term.type.or_null())
 
 
 def stored_terms(name: str, cell: Cell) -> Mapping[str, Term]:
     """Return the columns that store a value, by name."""
     value = value_of(cell)
-    if isinstance(value.term, Term):
+    if not isinstance(value.term, Ratio):
         return {name: nullable_term(value.term, value.null)}
     parts = {f"{name}.num": value.term.numerator, f"{name}.den": value.term.denominator}
     return {each: nullable_term(term, value.null) for each, term in parts.items()}
@@ -195,37 +212,33 @@ def _simplified(term: Term, done: dict[Term, Term]) -> Term:
 
 def _with_arguments(term: Term, args: tuple[Term, ...]) -> Term:
     """Return a term with other arguments, or the constant or the argument that it is then."""
-    if all(map(_same, args, term.args)):
+    if args == term.args:
         return term
-    match term.op:
-        case "and":
+    match term:
+        case And():
             return surely(both(*args))
-        case "or":
+        case Or():
             return surely(either(*args))
-        case "not":
+        case Not():
             return negated(args[0])
-        case "is_null" if not args[0].type.nullable:
+        case IsNull() if not args[0].type.nullable:
             return FALSE
-        case "coalesce" if not args[0].type.nullable:
+        case Coalesce() if not args[0].type.nullable:
             return args[0]
-        case "when" if args[0] in (TRUE, FALSE):
+        case When() if args[0] in (TRUE, FALSE):
             return args[1] if args[0] is TRUE else args[2]
-    return Term.of(term.op, args, term.type, term.value)
-
-
-def _same(one: Term, other: Term) -> bool:
-    return one is other
+    return term.with_args(args)
 
 
 def short_literal(term: Term) -> Term | None:
     """Return a constant text as a short text; None if it is none, or too long."""
-    packed = pack_short(term.value) if term.op == "literal" and isinstance(term.value, str) else None
-    return None if packed is None else Term.of("literal", (), SHORT, packed)
+    packed = pack_short(term.value) if isinstance(term, Constant) and isinstance(term.value, str) else None
+    return None if packed is None else Constant(packed, SHORT)
 
 
 def text_term(term: Term) -> Term:
     """Return a code as a text."""
-    return Term.of("text", (term,), TEXT) if term.type.kind == "code" else term
+    return Text(term) if term.type.kind == "code" else term
 
 
 def unified(terms: Sequence[Term]) -> list[Term] | None:
@@ -256,7 +269,7 @@ def unified_values(values: Sequence[Value]) -> list[Value] | None:
             return None
         pairs = zip(parts[0], parts[1], values, strict=True)
         return [Value(Ratio(above, below), each.null) for above, below, each in pairs]
-    terms = unified([each.term for each in known if isinstance(each.term, Term)])
+    terms = unified([each.term for each in known if not isinstance(each.term, Ratio)])
     if terms is None:
         return None
     remaining, filler = iter(terms), some_value(terms[0].type)
@@ -266,29 +279,32 @@ def unified_values(values: Sequence[Value]) -> list[Value] | None:
 def some_value(type_: Type) -> Term:
     """Return a constant of a type."""
     if type_.kind == "text":
-        return Term.of("literal", (), TEXT, "")
+        return Constant("", TEXT)
     if type_.kind == "bool":
         return FALSE
     if type_.kind == "int":
         at = min(max(type_.low, 0), type_.high)
         return number(at, type_.scale)
-    return Term.of("literal", (), replace(type_, high=type_.low, nullable=False), type_.low)
+    return Constant(type_.low, replace(type_, high=type_.low, nullable=False))
 
 
 def positive(term: Term) -> Term:
     """Return a number of at least 1 for rows where it is a denominator; others are NULL."""
     if term.type.low >= 1:
         return term
-    zero = Term.of("equal", (term, number(0, term.type.scale)), BOOL)
+    zero = Equal(term, number(0, term.type.scale))
     one = number(1, term.type.scale)
-    return Term.of("when", (zero, one, term), integer(1, max(term.type.high, 1), term.type.scale))
+    return When(zero, one, term, integer(1, max(term.type.high, 1), term.type.scale))
+
+
+def _tested(missing: Term | None) -> list[Term]:
+    """Return the values each of which makes a condition true if it is NULL."""
+    return [] if missing is None else [each.value for each in disjuncts(missing) if isinstance(each, IsNull)]
 
 
 def known_count(divisor: Term, missing: Term | None) -> Term:
     """Return a divisor for rows in which a condition does not hold, by which a count would be missing."""
-    if divisor.op != "coalesce" or missing is None:
-        return divisor
-    known = divisor.args[0]
-    if not any(each.op == "is_null" and each.args[0] is known for each in disjuncts(missing)):
-        return divisor
-    return value_of(stored_value(str(known.value), known.type)).term  # type: ignore[return-value]  # a column
+    match divisor:
+        case Coalesce(Column(name, type_) as known) if known in _tested(missing):
+            return value_of(stored_value(name, type_)).term  # type: ignore[return-value]  # a column
+    return divisor

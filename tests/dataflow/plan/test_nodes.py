@@ -24,7 +24,7 @@ from deltamark.dataflow.operators.consolidate import Consolidate
 from deltamark.dataflow.operators.linear import Project
 from deltamark.dataflow.operators.node import walk
 from deltamark.dataflow.operators.threshold import Threshold
-from deltamark.dataflow.plan.terms import Term
+from deltamark.dataflow.plan.terms import Constant
 from deltamark.dataflow.spark.planning.motif_by_key import by_key
 from deltamark.dataflow.types import integer
 
@@ -132,7 +132,7 @@ def test_the_nodes_of_motifs_follow_their_inputs(motif_name):
 def test_values_of_different_types_make_different_nodes():
     """The values 1, 1.0 and True are equal in Python, and have one hash."""
     rows, kind = items.node, integer(0, 1)
-    terms = [Term.of("literal", (), kind, value) for value in (1, 1.0, True)]
+    terms = [Constant(value, kind) for value in (1, 1.0, True)]
     nodes = [Project(rows, (("x", term),), schema=rows.schema) for term in terms]
     assert len(set(terms)) == len({node.digest for node in nodes}) == len(set(nodes)) == 3
     assert len({Threshold(rows, least, schema=rows.schema) for least in (1, 1.0, True)}) == 3

@@ -12,12 +12,24 @@ from deltamark.dataflow.operators.interning import term_digest
 from deltamark.dataflow.operators.linear import Filter, Project
 from deltamark.dataflow.operators.node import is_unique, walk
 from deltamark.dataflow.plan.selectivity import selectivity
-from deltamark.dataflow.plan.terms import Term, column, conjuncts, number, replaced, substituted, subterms
+from deltamark.dataflow.plan.terms import (
+    Add,
+    And,
+    Equal,
+    Not,
+    Or,
+    column,
+    conjuncts,
+    number,
+    replaced,
+    substituted,
+    subterms,
+)
 from deltamark.dataflow.sql import lowering
 from deltamark.dataflow.sql.query import sql
 from deltamark.dataflow.sql.rows import rows as rows_of_sql
 from deltamark.dataflow.sql.scalars.values import simplified
-from deltamark.dataflow.types import BOOL, Field, Schema, integer
+from deltamark.dataflow.types import Field, Schema, integer
 
 MANY, DEEP = 1200, 40
 NESTED = ("OR", "AND of one column")
@@ -140,10 +152,10 @@ def test_a_list_of_constants_is_one_lookup():
 def shared_terms():
     """Return a number and a condition of few parts, each of which is a part twice."""
     one = column("a", integer(0, 1))
-    either = Term.of("equal", (one, number(1)), BOOL)
+    either = Equal(one, number(1))
     for _ in range(DEEP):
-        one = Term.of("add", (one, one), integer(0, 2 * one.type.high))
-        either = Term.of("or", (Term.of("and", (either, either), BOOL), Term.of("not", (either,), BOOL)), BOOL)
+        one = Add(one, one, integer(0, 2 * one.type.high))
+        either = Or(And(either, either), Not(either))
     return one, either
 
 

@@ -6,7 +6,29 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from deltamark.dataflow.plan.terms import Term
+from deltamark.dataflow.plan.terms import (
+    Add,
+    And,
+    Coalesce,
+    Column,
+    Constant,
+    Equal,
+    IsNull,
+    Less,
+    Lookup,
+    Match,
+    Member,
+    Multiply,
+    Not,
+    Or,
+    Quotient,
+    Substring,
+    Subtract,
+    Table,
+    Term,
+    Text,
+    When,
+)
 from deltamark.dataflow.types import NULL, pack_short
 
 
@@ -17,44 +39,41 @@ def ordered(value: Any) -> Any:
 
 def evaluate(term: Term, row: Mapping[str, Any]) -> Any:
     """Return the value of a term over named values."""
-    if term.op == "column":
-        return row[term.value]
-    if term.op == "text":
-        code = evaluate(term.args[0], row)
-        return NULL if code == NULL else term.args[0].type.words[code]
-    return TERMS[term.op](term.value, *(evaluate(arg, row) for arg in term.args))
+    if isinstance(term, Column):
+        return row[term.name]
+    return TERMS[type(term)](term, *(evaluate(arg, row) for arg in term.args))
 
 
-def match(pieces: tuple[str, ...], text: Any) -> bool:
-    return text != NULL and re.fullmatch(".*".join(map(re.escape, pieces)), text, re.DOTALL) is not None
+def match(term: Match, text: Any) -> bool:
+    return text != NULL and re.fullmatch(".*".join(map(re.escape, term.pieces)), text, re.DOTALL) is not None
 
 
-def substring(where: tuple[int, int], text: Any) -> int:
+def substring(term: Substring, text: Any) -> int:
     if text == NULL:
         return NULL
-    start, length = where
-    packed = pack_short(text[start - 1 : start - 1 + length])
+    packed = pack_short(text[term.start - 1 : term.start - 1 + term.length])
     assert packed is not None
     return packed
 
 
-TERMS: dict[str, Callable[..., Any]] = {
-    "literal": lambda value: value,
-    "add": lambda _, left, right: left + right,
-    "subtract": lambda _, left, right: left - right,
-    "multiply": lambda _, left, right: left * right,
-    "quotient": lambda _, left, right: left // right,
-    "equal": lambda _, left, right: left == right,
-    "less": lambda _, left, right: ordered(left) < ordered(right),
-    "and": lambda _, left, right: left and right,
-    "or": lambda _, left, right: left or right,
-    "not": lambda _, test: not test,
-    "lookup": lambda table, code: table[code],
-    "member": lambda values, value: value in values,
-    "match": match,
-    "substring": substring,
-    "table": lambda table, value: table[1][value - table[0]],
-    "when": lambda _, test, value, otherwise: value if test else otherwise,
-    "is_null": lambda _, value: value == NULL,
-    "coalesce": lambda _, value, otherwise: otherwise if value == NULL else value,
+TERMS: dict[type[Term], Callable[..., Any]] = {
+    Constant: lambda term: term.value,
+    Add: lambda _, left, right: left + right,
+    Subtract: lambda _, left, right: left - right,
+    Multiply: lambda _, left, right: left * right,
+    Quotient: lambda _, left, right: left // right,
+    Equal: lambda _, left, right: left == right,
+    Less: lambda _, left, right: ordered(left) < ordered(right),
+    And: lambda _, left, right: left and right,
+    Or: lambda _, left, right: left or right,
+    Not: lambda _, test: not test,
+    Lookup: lambda term, code: term.results[code],
+    Member: lambda term, value: value in term.members,
+    Match: match,
+    Substring: substring,
+    Text: lambda term, code: NULL if code == NULL else term.code.type.words[code],
+    Table: lambda term, value: term.results[value - term.low],
+    When: lambda _, test, value, otherwise: value if test else otherwise,
+    IsNull: lambda _, value: value == NULL,
+    Coalesce: lambda _, value, otherwise: otherwise if value == NULL else value,
 }

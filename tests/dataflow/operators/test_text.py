@@ -48,6 +48,13 @@ def test_like_is_that_of_sql(texts, pieces):
     assert found == [(key, text) for key, text in enumerate(texts) if pattern.fullmatch(text)]
 
 
+@given(any_texts)
+def test_a_constant_replaces_a_missing_text(texts):
+    every = notes.left_join(notes.where(col.key < 2).select("key", few=col.text), on="key")
+    found = answer(every.select("key", few=col.few.coalesce("none")), texts)
+    assert found == list(enumerate([*texts[:2], *("none" for _ in texts[2:])]))
+
+
 @given(any_texts, st.integers(1, 9), st.integers(1, 3))
 def test_a_substring_counts_characters(texts, start, length):
     parts = [text[start - 1 : start - 1 + length] for text in texts]

@@ -10,12 +10,14 @@ import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from pyspark.sql.datasource import InputPartition
 
 from deltamark.dataflow.spark.ingest.input_source import InputSource
-from deltamark.dataflow.spark.planning.staged_plan import StagedPlan
+
+if TYPE_CHECKING:
+    from deltamark.dataflow.spark.planning.staged_plan import StagedPlan
 
 MESSAGE_SCHEMA = "label bigint, edge string, batch bigint, content binary"
 """The columns of the Spark rows between stages: a message, the label of its shard and the number of its batch."""
@@ -87,9 +89,13 @@ class ShardKey:
 
 @dataclass(frozen=True)
 class SourceSpec(Spec):
-    """The source of a stage: the inputs, and the stage that they enter."""
+    """The source of a stage: the inputs, and the specification of the stage that they enter.
 
-    stage: StageSpec
+    stage: a `StageSpec` as text, because unpacking it imports the engine. shards: the shards of the stage.
+    """
+
+    stage: str
+    shards: int
     inputs: InputSource
 
 

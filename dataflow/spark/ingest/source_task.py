@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from deltamark.dataflow.spark.ingest.input_source import BatchReader
 from deltamark.dataflow.spark.ingest.stage_zero import StageZero
-from deltamark.dataflow.spark.messages import WAKE_UP, Message, SourcePartition, SourceSpec
+from deltamark.dataflow.spark.messages import WAKE_UP, Message, SourcePartition, SourceSpec, StageSpec
 
 ARROW_SCHEMA = pa.schema([
     ("label", pa.int64()), ("edge", pa.string()), ("batch", pa.int64()), ("content", pa.binary())
@@ -36,8 +36,9 @@ def as_arrow(message: Message, labels: Sequence[int], batch: int) -> pa.RecordBa
 @cache
 def _open(spec_text: str) -> tuple[tuple[int, ...], StageZero, BatchReader]:
     spec = SourceSpec.from_text(spec_text)
-    stage_zero = StageZero(spec.stage.plan.entering(spec.stage.number), spec.stage.shards)
-    opened = spec.stage.labels, stage_zero, spec.inputs.open(stage_zero.columns)
+    stage = StageSpec.from_text(spec.stage)
+    stage_zero = StageZero(stage.plan.entering(stage.number), stage.shards)
+    opened = stage.labels, stage_zero, spec.inputs.open(stage_zero.columns)
     for _ in stage_zero.process({}):  # compiles or loads the kernels
         pass
     gc.freeze()  # Spark collects garbage after every task, and would look at all modules each time

@@ -57,9 +57,13 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """Compile the kernels once, before several processes need them and each compiles them all."""
-    if not hasattr(session.config, "workerinput"):
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop(session: pytest.Session) -> None:
+    """Compile the kernels once, before several processes need them and each compiles them all.
+
+    The processes that run the tests collect them meanwhile: the kernel that is compiled last occupies one core.
+    """
+    if not hasattr(session.config, "workerinput") and not session.config.getoption("collectonly"):
         ensure_compiled()
 
 

@@ -72,7 +72,7 @@ class DeltaReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _tasks(self, batch: int) -> list[InputPartition]:
         rows = self._spec.inputs.rows(batch - 1) if batch else 0
-        tasks = min(max(rows // MIN_TASK_ROWS, 1), self._spec.stage.shards)
+        tasks = min(max(rows // MIN_TASK_ROWS, 1), self._spec.shards)
         pieces = tasks * max(ceil(rows / (tasks * MAX_PIECE_ROWS)), 1)
         return [SourcePartition(batch, range(task, pieces, tasks), pieces) for task in range(tasks)]
 

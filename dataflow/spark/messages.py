@@ -10,13 +10,14 @@ import pickle
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, NamedTuple, Protocol, Self
 
 from pyspark import TaskContext
 from pyspark.sql.datasource import InputPartition
 
-from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.spark.planning.staged_plan import StagedPlan
+if TYPE_CHECKING:
+    from deltamark.dataflow.batch import Batch
+    from deltamark.dataflow.spark.planning.staged_plan import StagedPlan
 
 InputColumns = Mapping[str, tuple[str, ...]]
 """The columns that are read of each input."""
@@ -120,9 +121,13 @@ class ShardKey:
 
 @dataclass(frozen=True)
 class SourceSpec(Spec):
-    """The source of a stage: the inputs, and the stage that they enter."""
+    """The source of a stage: the inputs, and the specification of the stage that they enter.
 
-    stage: StageSpec
+    stage: a `StageSpec` as text, because unpacking it imports the engine. shards: the shards of the stage.
+    """
+
+    stage: str
+    shards: int
     inputs: InputSource
 
 

@@ -162,7 +162,7 @@ class SparkQuery:
         self._spark.dataSource.register(DeltaSource)
         source = self._spark.readStream.format(DeltaSource.name())
         entering = {
-            stage.number: source.option(SPEC_OPTION, SourceSpec(stage, inputs).to_text()).load()
+            stage.number: source.option(SPEC_OPTION, SourceSpec(stage.to_text(), stage.shards, inputs).to_text()).load()
             for stage in self._stages
             if stage.plan.entering(stage.number)
         }

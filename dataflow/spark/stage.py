@@ -13,7 +13,6 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor, Stateful
 from pyspark.sql.types import BinaryType, StringType, StructField, StructType
 
 from deltamark.dataflow.spark.messages import RUN_PROPERTY, ShardKey, StageSpec, task_property
-from deltamark.dataflow.spark.state_log import StateLog
 
 STATE_VARIABLE = "log"
 
@@ -35,7 +34,9 @@ class StageProcessor(StatefulProcessor):
         self, key: tuple[int], rows: Iterator[pd.DataFrame], timerValues: TimerValues  # noqa: ARG002, N803
     ) -> Iterator[pd.DataFrame]:  # fmt: skip
         """Apply a batch to the shard whose label is the key."""
-        from deltamark.dataflow.spark.shard import process_batch  # noqa: PLC0415 (planning needs no engine)
+        # planning needs no engine
+        from deltamark.dataflow.spark.shard import process_batch  # noqa: PLC0415
+        from deltamark.dataflow.spark.state_log import StateLog  # noqa: PLC0415
 
         stage = StageSpec.from_text(self._stage_text)
         shard = ShardKey(task_property(RUN_PROPERTY), stage.number, stage.labels.index(int(key[0])))

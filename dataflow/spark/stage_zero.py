@@ -16,7 +16,15 @@ from deltamark.dataflow.batch import Batch, Column, trusted
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.runtime.exclusive import Exclusive
 from deltamark.dataflow.runtime.one_worker import OneWorker
-from deltamark.dataflow.spark.messages import WAKE_UP, BatchReader, InputColumns, Message, SourcePartition, SourceSpec
+from deltamark.dataflow.spark.messages import (
+    WAKE_UP,
+    BatchReader,
+    InputColumns,
+    Message,
+    SourcePartition,
+    SourceSpec,
+    StageSpec,
+)
 from deltamark.dataflow.spark.planning.staged_plan import ROW, StageOutput
 from deltamark.dataflow.spark.wire import messages_for
 
@@ -97,8 +105,9 @@ def as_arrow(message: Message, labels: Sequence[int], batch: int) -> pa.RecordBa
 @cache
 def _open(spec_text: str) -> tuple[tuple[int, ...], StageZero, BatchReader]:
     spec = SourceSpec.from_text(spec_text)
-    stage_zero = StageZero(spec.stage.plan.entering(spec.stage.number), spec.stage.shards)
-    opened = spec.stage.labels, stage_zero, spec.inputs.open(stage_zero.columns)
+    stage = StageSpec.from_text(spec.stage)
+    stage_zero = StageZero(stage.plan.entering(stage.number), stage.shards)
+    opened = stage.labels, stage_zero, spec.inputs.open(stage_zero.columns)
     for _ in stage_zero.process({}):  # compiles or loads the kernels
         pass
     gc.freeze()  # Spark collects garbage after every task, and would look at all modules each time

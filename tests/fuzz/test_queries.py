@@ -78,6 +78,7 @@ def is_wrong(seed, construct):
     return False
 
 
+@pytest.mark.draws(1)
 @pytest.mark.parametrize("construct", WRONG)
 def test_a_wrong_front_end_is_found_and_shown_by_a_small_query(monkeypatch, construct):
     monkeypatch.setattr(example, "sql", lambda text, relations: sql(text.replace(*WRONG[construct]), relations))

@@ -14,9 +14,8 @@ pytestmark = pytest.mark.waits(3)
 
 def test_the_directory_of_a_live_jvm_is_not_swept():
     """Spark writes to the directory of the first session of its JVM, also in later sessions."""
-    for _ in range(2):
-        SESSIONS.close()
-        directory = Path(SESSIONS.on("local[2]").sparkContext._temp_dir)
+    SESSIONS.on("local[2]")
+    SESSIONS.close()
+    directory = Path(SESSIONS.on("local[2]").sparkContext._temp_dir)
     scratch.sweep()
     assert directory.exists()
-    SESSIONS.close()

@@ -31,10 +31,9 @@ SALES = "shop int, price decimal(6, 2), note string, diff int"
 SHOPS = "shop int, region string"
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def spark():
-    yield SESSIONS.on("local[2]")
-    SESSIONS.close()
+    return SESSIONS.on("local[2]")
 
 
 def run(target, has_ended=lambda running: running.awaitTermination() or True):
@@ -133,7 +132,7 @@ def test_a_collection_over_a_rate_source(spark):
     kinds = f.when(f.col("value") % 2 == 0, "even").otherwise("odd")
     rows = rate.select(f.col("value").cast("int"), kinds.alias("kind"), "timestamp")
     target = maintain(spark, total, {"numbers": rows}).writeStream.format("memory").queryName("totals")
-    run(target, has_ended=lambda running: running.lastProgress and running.lastProgress["batchId"] >= 2)
+    run(target, has_ended=lambda running: running.lastProgress and running.lastProgress["batchId"] >= 1)
     sums = Counter()
     for row in spark.table("totals").collect():
         sums[row["kind"], int(row["total"])] += row["diff"]

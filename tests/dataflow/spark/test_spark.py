@@ -16,7 +16,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.spark.query import SLOW_START, SparkQuery, explained
+from deltamark.dataflow.spark.query import SLOW_START, explained
 from deltamark.dataflow.types import NULL, SHORT, TEXT, Field, Schema, code_type, date_type, integer, pack_short
 from deltamark.datagen.feed import last_time
 from deltamark.datagen.workloads.registry import workload
@@ -36,12 +36,6 @@ pytestmark = pytest.mark.waits(4)
 CELL = Cell("q12", "0.001", "refresh:5", physical=2500, workers=2, engine="spark", master="local[2]")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _one_session():
-    yield
-    SESSIONS.close()
-
-
 @pytest.fixture(scope="module")
 def finished(chunked, tmp_path_factory):
     """A query of two stages in a directory of its own, whose driver was killed, and whose end is in this process.
@@ -55,19 +49,20 @@ def finished(chunked, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def ended_once(finished, chunked):
-    """The finished query, which was started once more and found nothing to do."""
-    work = workload(chunked, finished[0].workload)
-    running = SparkEngine(finished[0], chunked, work).start(work.rounds)
-    running.wait()
-    return running
+def opened_again(finished, chunked):
+    """The finished query, which was opened once more and found nothing to do, and its digest."""
+    cell, running, start = finished[0], [], SparkEngine.start
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SparkEngine, "start", lambda *given: running.append(start(*given)) or running[-1])
+        digest = verify.digest_of(cell, chunked)
+    return running[0], digest
 
 
 @pytest.fixture
-def ended(ended_once, monkeypatch):
+def ended(opened_again, monkeypatch):
     """The ended query, which has not been started again."""
-    monkeypatch.setattr(ended_once, "_slow_starts", 0)
-    return ended_once
+    monkeypatch.setattr(opened_again[0], "_slow_starts", 0)
+    return opened_again[0]
 
 
 def embedded(cell, dataset):
@@ -85,9 +80,8 @@ def test_every_shard_reports_the_state_that_it_has_stored(ended):
     assert all(each.size > each.rows > 0 for each in state if each.stage == 1)
 
 
-def test_a_finished_query_has_the_same_changes_when_it_is_opened_again(finished, chunked):
-    cell, digest = finished
-    assert verify.digest_of(cell, chunked) == digest
+def test_a_finished_query_has_the_same_changes_when_it_is_opened_again(finished, opened_again):
+    assert opened_again[1] == finished[1]
 
 
 class Late:
@@ -106,12 +100,19 @@ class Late:
         raise StreamingQueryException(f"[STREAM_FAILED] Query terminated with exception: {SLOW_START}.")
 
 
-@pytest.mark.parametrize("end", [SparkQuery.wait, lambda running: [*running.progress()]])
-def test_a_query_starts_again_if_a_python_process_was_late(end, ended):
+def test_a_query_starts_again_if_a_python_process_was_late(ended):
     ended._query = Late()
-    end(ended)
+    ended.wait()
     assert not ended._query.isActive
     assert not isinstance(ended._query, Late)
+
+
+def test_the_progress_of_a_query_goes_on_if_a_python_process_was_late(ended, monkeypatch):
+    queries = [ended._query, Late()]
+    monkeypatch.setattr(ended, "_query", Late())
+    monkeypatch.setattr(ended, "_start", queries.pop)
+    assert [*ended.progress()] == []
+    assert queries == []
 
 
 def test_a_query_whose_python_processes_are_always_late_fails(ended, monkeypatch):

@@ -13,7 +13,7 @@ from deltamark.dataflow.spark.planning.motif_by_key import by_key
 from deltamark.dataflow.types import integer
 from deltamark.datagen.graphs.generator import graph
 from deltamark.harness.cli.main import main
-from deltamark.harness.engines.spark_feed import SESSIONS, on_master
+from deltamark.harness.engines.spark_feed import on_master
 from deltamark.harness.suites.graphs.counting import counted, oracle
 from deltamark.harness.suites.graphs.graph_data import WORKLOADS
 from deltamark.harness.suites.graphs.spark_motifs import (
@@ -30,12 +30,6 @@ from deltamark.queries.graph.motifs import MOTIFS, motif
 MASTER = "local[2]"
 
 pytestmark = pytest.mark.waits(2)
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _one_session():
-    yield
-    SESSIONS.close()
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from contextlib import closing
 from unittest.mock import patch
 
@@ -12,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.engines.chain import Chain, Pieces
 from support.engines.driving import added, between, feed, undone
+from support.paths import ROOT
 from support.random_plans.seeded_streams import long_stream, spread_stream, with_one_key
 from support.random_plans.strategies import cases, cuts
 from support.random_plans.streams import inputs_of, times_of
@@ -22,6 +25,7 @@ from support.written_plans.spread import SELECTIONS, SPREAD
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col
+from deltamark.dataflow.spark.messages import SourceSpec, StageSpec
 from deltamark.dataflow.spark.planning.stage_planner import plan_stages
 from deltamark.dataflow.spark.planning.staged_plan import ANSWER
 from deltamark.dataflow.types import NULL, TEXT, integer
@@ -33,6 +37,7 @@ from deltamark.harness.check import verify
 from deltamark.harness.check.change_csv import ChangeCsv, Digest
 from deltamark.harness.engines.inputs import batches
 from deltamark.harness.engines.plans import plan_of
+from deltamark.harness.engines.spark_feed import FeedSource
 
 SHARDS = (1, 2, 3)
 
@@ -179,6 +184,25 @@ def test_a_column_travels_only_to_the_stages_that_read_it(chunked):
         1: (), 3: ("name", "address", "phone", "comment")
     }  # fmt: skip
     assert [sent[stage].texts.keys() for stage in (1, 3)] == [set(), {*sent[3].edge.texts}]
+
+
+PLANNING = """
+import sys
+import deltamark.dataflow.spark.stage
+from deltamark.dataflow.spark.ingest.data_source import DeltaReader
+reader = DeltaReader(sys.argv[1])
+end = reader.latestOffset(reader.initialOffset(), None)
+assert len(reader.partitions(end, reader.latestOffset(end, None))) == 1
+sys.exit("numba" in sys.modules)
+"""
+
+
+def test_a_process_that_plans_batches_does_not_import_the_engine(chunked):
+    """Spark starts several such processes for each query."""
+    stage = StageSpec(plan_stages(plan_of(Cell("q12", "0.001"), workload(chunked, "insert")), 2), 1, (0, 1), {})
+    inputs = FeedSource(str(chunked.directory), "", "insert", 1, 100, 1000, ("orders", "lineitem"))
+    spec = SourceSpec(stage.to_text(), stage.shards, inputs).to_text()
+    assert subprocess.run([sys.executable, "-c", PLANNING, spec], cwd=ROOT, check=False).returncode == 0
 
 
 def test_log_entries_are_merged_only_if_rows_cancel_or_add_up(monkeypatch):

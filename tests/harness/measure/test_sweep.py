@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import pytest
 from support.harness.records import changed
+from support.harness.suite_records import Silent, Sink
 from support.harness.temporary_query import temporary_query
 
 from deltamark.datagen.feed import TIMES_PER_ROUND, last_time
@@ -50,27 +51,6 @@ class Fake:
         said |= {"digest": said["digest"](cell) if callable(said["digest"]) else said["digest"]}
         compared = said.pop("compared")
         return CellReply(**said, figures=FIGURES | ({"compared": compared} if compared else {}))
-
-
-class Sink:
-    """A store in memory, which asks to stop after some number of records."""
-
-    def __init__(self, most=99):
-        self.records, self._most = [], most
-
-    def take_stop(self):
-        return len(self.records) >= self._most
-
-    def add(self, records):
-        self.records += records
-
-
-class Silent:
-    def on_begin(self, cell):
-        pass
-
-    def on_records(self, records, remaining, estimate):
-        pass
 
 
 def run(plan, chunked, fake, sink, *, checks_in_pairs=False):

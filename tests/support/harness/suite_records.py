@@ -58,6 +58,8 @@ WRONG = fails(WrongAnswerError("two counts", 5, "ask"))
 
 
 class Sink:
+    """A store in memory, which asks to stop after some number of records."""
+
     def __init__(self, most=99):
         self.records, self._most = [], most
 

@@ -11,15 +11,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from deltamark.dataflow.builder.growth import make_room
 from deltamark.dataflow.builder.idle import IdleTable, never_idle
 from deltamark.dataflow.builder.sweeps import Sweeper
-from deltamark.dataflow.kernels import interpreter, status
+from deltamark.dataflow.kernels import status
 from deltamark.dataflow.kernels.batches import take_batch
-from deltamark.dataflow.kernels.core.blocks import Block, Operator
+from deltamark.dataflow.kernels.core.blocks import Block
 from deltamark.dataflow.kernels.core.guard import CHECKED, REGISTRY, OutOfBoundsError, forget, register
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, Memory, view
-from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.kernels.core.steps import Step
 from deltamark.dataflow.kernels.program import ProgramBlock
 
 SLICE_ROWS = 4096
@@ -54,8 +53,9 @@ class ProgramPart:
 
 @dataclass(frozen=True)
 class Op:
-    """The block of an operator, and the part that it belongs to. Late operators run after all others."""
+    """An operator: its step and block, and the part that it belongs to. Late operators run after all others."""
 
+    step: Step
     block: int
     part: ProgramPart
     late: bool
@@ -63,10 +63,10 @@ class Op:
 
 @dataclass(frozen=True)
 class Schedule:
-    """Operators in the order in which they run: the `ProgramBlock`, and the blocks of the operators."""
+    """Operators in the order in which they run, and their `ProgramBlock`."""
 
     block: int
-    ops: Sequence[int]
+    ops: Sequence[Op]
 
 
 class Program:
@@ -167,11 +167,12 @@ class Program:
             at, reason = divmod(stopped, 4)
             if reason == status.FAILED:
                 self.failed_step = self.step
-                raise self.states[schedule.ops[at]].problem()
+                raise self.states[schedule.ops[at].block].problem()
             if reason == status.WAITING:
                 wait()
             else:
-                make_room(self, schedule.ops[at])
+                op = schedule.ops[at]
+                op.step.make_room(self.memory, op.block)
             stopped = self._run(schedule, at)
 
     @property
@@ -193,14 +194,14 @@ class Program:
             program.batches = 0
 
     def _run(self, schedule: Schedule, start: int) -> int:
+        from deltamark.dataflow.interpreter.run import run  # noqa: PLC0415  # it imports all operators
+
         try:
-            stopped: int = interpreter.run(schedule.block, start)
+            stopped: int = run(schedule.block, start)
         except OutOfBoundsError:
             at = ProgramBlock(schedule.block).running
-            block = schedule.ops[at]
-            fault = REGISTRY.fault() if REGISTRY else ""
-            name = Opcode(Operator(block).opcode).name
-            raise OutOfBoundsError(f"operator {at}, {name} at {block:#x}: {fault}") from None
+            op, fault = schedule.ops[at], REGISTRY.fault() if REGISTRY else ""
+            raise OutOfBoundsError(f"operator {at}, {op.step.name} at {op.block:#x}: {fault}") from None
         return stopped
 
     def words(self, count: int, values: Sequence[int] = ()) -> int:
@@ -253,17 +254,19 @@ class Program:
         """Make a block; return its address."""
         return self.words(kind.size_in_words, kind.words(**fields))
 
-    def add(self, code: int, kind: type[Operator], **fields: int) -> int:
+    def add(self, step: Step, **fields: int) -> int:
         """Append an operator; return the address of its block."""
-        return self._add(code, kind, fields, late=False)
+        return self._add(step, fields, late=False)
 
-    def add_late(self, code: int, kind: type[Operator], **fields: int) -> int:
+    def add_late(self, step: Step, **fields: int) -> int:
         """Append an operator that runs after all others that are not late; return the address of its block."""
-        return self._add(code, kind, fields, late=True)
+        return self._add(step, fields, late=True)
 
-    def _add(self, code: int, kind: type[Operator], fields: Mapping[str, int], *, late: bool) -> int:
-        block = self.block(kind, opcode=code, **fields)
-        self.ops.append(Op(block, self.part, late))
+    def _add(self, step: Step, fields: Mapping[str, int], *, late: bool) -> int:
+        from deltamark.dataflow.interpreter.registry import OPCODES  # noqa: PLC0415  # it imports all operators
+
+        block = self.block(step.block, opcode=OPCODES[step], **fields)
+        self.ops.append(Op(step, block, self.part, late))
         return block
 
     def add_state(self, state: OperatorState) -> None:
@@ -275,8 +278,8 @@ class Program:
 
         idle_table: makes the table of idle operators. It is valid until an operator is bound to other cells.
         """
-        blocks = [op.block for op in in_order(ops)]
-        idle = idle_table(blocks, self.one)
+        ops = in_order(ops)
+        blocks, idle = [op.block for op in ops], idle_table(ops, self.one)
         with self.building(self.base):
             memory = self.memory.reserve(ProgramBlock.size_in_words + len(inputs) + len(blocks) + len(idle))
         table = memory + 8 * ProgramBlock.size_in_words
@@ -289,7 +292,7 @@ class Program:
         view(memory, len(words))[:] = words
         content = [*inputs, *blocks, *idle]
         view(table, len(content))[:] = content
-        return Schedule(memory, blocks)
+        return Schedule(memory, ops)
 
 
 def in_order(ops: Sequence[Op]) -> list[Op]:

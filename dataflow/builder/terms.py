@@ -16,7 +16,7 @@ from deltamark.dataflow.builder.texts import (
     texts_of_numbers,
 )
 from deltamark.dataflow.kernels import expressions
-from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.kernels.core.steps import Step
 from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.types import NULL
 from deltamark.errors import DeltamarkError
@@ -46,10 +46,10 @@ def _has_words(term: Term) -> bool:
 class _Evaluator:
     """Appends the operators of one term; equal nodes are computed once."""
 
-    BINARY: ClassVar[dict[str, int]] = {
-        "add": Opcode.ADD, "subtract": Opcode.SUBTRACT, "multiply": Opcode.MULTIPLY, "equal": Opcode.EQUAL,
-        "less": Opcode.LESS, "and": Opcode.AND, "or": Opcode.OR, "coalesce": Opcode.COALESCE,
-        "quotient": Opcode.QUOTIENT,
+    BINARY: ClassVar[dict[str, Step]] = {
+        "add": expressions.ADD, "subtract": expressions.SUBTRACT, "multiply": expressions.MULTIPLY,
+        "quotient": expressions.QUOTIENT, "equal": expressions.EQUAL, "less": expressions.LESS,
+        "and": expressions.AND, "or": expressions.OR, "coalesce": expressions.COALESCE,
     }  # fmt: skip
     COMMUTATIVE = ("add", "multiply", "equal")
 
@@ -78,9 +78,9 @@ class _Evaluator:
             case "literal":
                 self._fill(term.value, result)
             case "not":
-                self._apply(Opcode.SUBTRACT_FROM, self.cell(term.args[0]), result, constant=1)
+                self._apply(expressions.SUBTRACT_FROM, self.cell(term.args[0]), result, constant=1)
             case "is_null":
-                self._apply(Opcode.EQUAL, self.cell(term.args[0]), result, constant=NULL)
+                self._apply(expressions.EQUAL, self.cell(term.args[0]), result, constant=NULL)
             case "lookup" | "table":
                 low, entries = term.value if term.op == "table" else (0, term.value)
                 self._look_up(term.args[0], list(map(int, entries)), low, result)
@@ -93,18 +93,18 @@ class _Evaluator:
         return result
 
     def _fill(self, value: int, result: int) -> None:
-        self._program.add(Opcode.FILL, expressions.FillBlock, size=self._stream.size, value=value, result=result)
+        self._program.add(expressions.FILL, size=self._stream.size, value=value, result=result)
 
     def _test_membership(self, term: Term, result: int) -> None:
         self._program.add(
-            Opcode.MEMBER, expressions.MemberBlock, size=self._stream.size, values=self.cell(term.args[0]),
+            expressions.MEMBER, size=self._stream.size, values=self.cell(term.args[0]),
             members=self._program.table(term.value), count=len(term.value), result=result,
         )  # fmt: skip
 
     def _choose(self, term: Term, result: int) -> None:
         condition, yes, no = map(self.cell, term.args)
         self._program.add(
-            Opcode.CHOOSE, expressions.ChooseBlock, size=self._stream.size, condition=condition, yes=yes, no=no,
+            expressions.CHOOSE, size=self._stream.size, condition=condition, yes=yes, no=no,
             result=result,
         )  # fmt: skip
 
@@ -138,18 +138,16 @@ class _Evaluator:
         if right.op == "literal":
             self._apply(self.BINARY[term.op], self.cell(left), result, constant=right.value)
         elif left.op == "literal" and term.op == "subtract":
-            self._apply(Opcode.SUBTRACT_FROM, self.cell(right), result, constant=left.value)
+            self._apply(expressions.SUBTRACT_FROM, self.cell(right), result, constant=left.value)
         else:
             self._apply(self.BINARY[term.op], self.cell(left), result, b=self.cell(right))
 
-    def _apply(self, code: int, a: int, result: int, *, b: int = 0, constant: int = 0) -> None:
+    def _apply(self, step: Step, a: int, result: int, *, b: int = 0, constant: int = 0) -> None:
         """Append a function of a vector and another vector, or a constant."""
-        self._program.add(
-            code, expressions.BinaryBlock, size=self._stream.size, a=a, b=b, constant=constant, result=result
-        )
+        self._program.add(step, size=self._stream.size, a=a, b=b, constant=constant, result=result)
 
     def _look_up(self, term: Term, table: Sequence[int], low: int, result: int) -> None:
         self._program.add(
-            Opcode.LOOKUP, expressions.LookupBlock, size=self._stream.size, values=self.cell(term),
+            expressions.LOOKUP, size=self._stream.size, values=self.cell(term),
             table=self._program.table(table), low=low, result=result,
         )  # fmt: skip

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.builder.growth import pack_index
 from deltamark.dataflow.codegen.compiler import compile_plans
-from deltamark.dataflow.kernels.core.blocks import Operator
+from deltamark.dataflow.kernels.arrangements.consolidate import CONSOLIDATE
 from deltamark.dataflow.kernels.core.memory import view
-from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.kernels.motifs.extend import EXTEND
+from deltamark.dataflow.kernels.motifs.index import SETTLE_INDEX, SettleIndexBlock, pack_index
+from deltamark.dataflow.kernels.program import COLLECT
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.motifs.bigjoin_run import BigJoinRun, ExtensionStep, RunStatistics
 from deltamark.dataflow.operators.extend import Extend
@@ -30,7 +31,7 @@ LOAD_ROWS = 1 << 14
 RANGES_PER_SHARE = 64
 """Ranges of the first atom's keys in a share: many, because ranges differ in their number of matches. Not measured."""
 
-DELTA_QUERY_OPS = (Opcode.EXTEND, Opcode.CONSOLIDATE, Opcode.COLLECT)
+DELTA_QUERY_STEPS = (EXTEND, CONSOLIDATE, COLLECT)
 """Operators of delta queries, which are dropped from the program: only the indexes that they use are kept."""
 
 
@@ -59,7 +60,7 @@ class MotifIndexes:
         self._variables = variables
         compiled = compile_plans({f"rule {number}": each.node for number, each in enumerate(found)})
         self._program = compiled.program
-        self._program.ops = [each for each in self._program.ops if Operator(each.block).opcode not in DELTA_QUERY_OPS]
+        self._program.ops = [each for each in self._program.ops if each.step not in DELTA_QUERY_STEPS]
         self._program.slice_rows = LOAD_ROWS
         self._worker = Worker(compiled)
         self._seed, *self._levels = [
@@ -83,8 +84,8 @@ class MotifIndexes:
             self._worker.last = -1  # all parts have the same time
             self._worker.push(batches)
         for op in self._program.ops:
-            if Operator(op.block).opcode == Opcode.SETTLE_INDEX:
-                pack_index(self._program, op.block)
+            if op.step is SETTLE_INDEX:
+                pack_index(self._program.memory, SettleIndexBlock(op.block))
 
     def index_bytes(self) -> int:
         """Count the bytes of the indexes."""

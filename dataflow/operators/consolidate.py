@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from deltamark.dataflow.builder.stream import Stream
-from deltamark.dataflow.kernels.arrangements.consolidate import ConsolidateBlock
+from deltamark.dataflow.kernels.arrangements.consolidate import CONSOLIDATE
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
-from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.operators.distribution import Columns, Distribution, OperatorDistribution, gather
 from deltamark.dataflow.operators.errors import WeightOverflow
 from deltamark.dataflow.operators.node import Emission, JoinReads, Node, Placing, Requirement, is_unique
@@ -50,7 +49,7 @@ def consolidate(stream: Stream, names: Sequence[str]) -> Stream:
     size, out = program.cell(), [program.vector() for _ in inputs]
     buffers = [program.memory.reserve(UNBOUNDED_WORDS) for _ in inputs]
     program.add(
-        Opcode.CONSOLIDATE, ConsolidateBlock, size=stream.size, columns=len(inputs), inputs=program.table(inputs),
+        CONSOLIDATE, size=stream.size, columns=len(inputs), inputs=program.table(inputs),
         frontier=program.frontier, buffer=program.table(buffers), table=program.memory.reserve(TABLE_ENTRIES),
         mask=TABLE_ENTRIES - 1, out_size=size, out=program.table(out),
     )  # fmt: skip

@@ -9,11 +9,9 @@ from deltamark.dataflow.builder.program import Program
 from deltamark.dataflow.builder.stream import Selection, Stream
 from deltamark.dataflow.builder.texts import TextCells, hashes, numbers_of, texts_of_numbers
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, view
-from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.parallel import exchange as kernel
-from deltamark.dataflow.kernels.parallel.deal import DealBlock
+from deltamark.dataflow.kernels.parallel.deal import DEAL
 from deltamark.dataflow.kernels.parallel.key_partition import reciprocal
-from deltamark.dataflow.kernels.program import LateBlock
 from deltamark.dataflow.operators.distribution import Distribution, Exchange
 from deltamark.dataflow.operators.linear import selected_rows
 from deltamark.dataflow.types import Type
@@ -58,7 +56,7 @@ def deal(stream: Stream, delivery: Exchange, types: Mapping[str, Type]) -> Strea
     in_blocks = delivery.low is not None
     keys = [stream.stored(name) if in_blocks else (_hashable(stream, name, types[name]), 8) for name in names]
     program.add(
-        Opcode.DEAL, DealBlock, size=stream.size, keys=len(keys),
+        DEAL, size=stream.size, keys=len(keys),
         key_columns=program.table([cell for cell, _ in keys] or [program.zeros]), width=keys[0][1] if keys else 8,
         low=delivery.low or 0, reciprocal=reciprocal(program.workers) if in_blocks else 0, worker=program.worker,
         workers=program.workers, owners=program.vector(), out=selected, out_size=size,
@@ -93,7 +91,7 @@ def _append(
     program, workers, reserve = stream.program, stream.program.workers, stream.program.memory.reserve
     messages = tuple(program.memory.share(UNBOUNDED_WORDS) for _ in range(kernel.SLOTS * workers))
     block = program.add(
-        Opcode.SEND, kernel.ExchangeBlock, size=stream.size, columns=len(columns.inputs),
+        kernel.SEND, size=stream.size, columns=len(columns.inputs),
         inputs=program.table(columns.inputs), keys=len(keys) if delivery.to == "owner" else 0,
         key_columns=program.table(keys), low=delivery.low or 0,
         reciprocal=0 if delivery.low is None else reciprocal(workers), worker=program.worker, workers=workers,
@@ -103,7 +101,7 @@ def _append(
         owners=reserve(UNBOUNDED_WORDS), joined=reserve(UNBOUNDED_WORDS), parts=program.words(2 * workers),
         places=program.words(2 * workers), out_size=columns.size, out=program.table(columns.out), spins=program.spins,
     )  # fmt: skip
-    program.add(Opcode.RECEIVE, LateBlock, block=block)
+    program.add(kernel.RECEIVE, exchange=block)
     return Mailboxes(block, messages)
 
 

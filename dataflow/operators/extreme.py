@@ -8,10 +8,8 @@ from typing import ClassVar, Literal
 
 from deltamark.dataflow.builder.keys import MAX_PACKED_KEYS, key_ids, key_of
 from deltamark.dataflow.builder.stream import Stream
-from deltamark.dataflow.kernels.groups.bucket import BucketBlock
-from deltamark.dataflow.kernels.groups.group_changes import EXTREME
-from deltamark.dataflow.kernels.groups.grouped_rows import GroupedRowsBlock
-from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.kernels.groups.bucket import BUCKETS
+from deltamark.dataflow.kernels.groups.extreme import EXTREME
 from deltamark.dataflow.operators.distribution import Columns, Distribution, OperatorDistribution, gather, two_phases
 from deltamark.dataflow.operators.grouped_rows import RowInput, grouped_rows, stored_columns
 from deltamark.dataflow.operators.input import base_rows, row_count
@@ -100,7 +98,7 @@ def _level(
     number = key_of(stream, *key)
     keys = key_ids(stream.program, number, row_count(node), stream.size)
     rows = RowInput(stream, number.cell, stored_columns(stream, names, node.schema, complemented))
-    return grouped_rows(EXTREME, GroupedRowsBlock, keys, [rows])
+    return grouped_rows(EXTREME, keys, [rows])
 
 
 def _levels(node: Extreme, types: Sequence[Type]) -> tuple[int, ...]:
@@ -133,7 +131,7 @@ def _with_buckets(stream: Stream, names: Sequence[str], buckets: int) -> Stream:
             return stream.column(name)
         program, result = stream.program, stream.program.vector()
         program.add(
-            Opcode.BUCKET, BucketBlock, size=stream.size, columns=len(names),
+            BUCKETS, size=stream.size, columns=len(names),
             inputs=program.table([stream.column(each) for each in names]), slice_columns=program.words(len(names)),
             buckets=buckets, out=result,
         )  # fmt: skip

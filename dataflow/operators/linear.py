@@ -11,8 +11,7 @@ from deltamark.dataflow.builder.stream import Selection, Stream
 from deltamark.dataflow.builder.terms import evaluate
 from deltamark.dataflow.builder.texts import InputText, numbers_of
 from deltamark.dataflow.kernels import expressions
-from deltamark.dataflow.kernels.arrangements.merge import MergeBlock, MergedStream
-from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.kernels.arrangements.merge import MERGE, MergedStream
 from deltamark.dataflow.operators.distribution import (
     ANYWHERE,
     WHOLE,
@@ -175,9 +174,7 @@ class Negate(_Linear):
     def emit(self, emission: Emission, streams: Sequence[Stream]) -> Stream:
         (stream,) = streams
         diff = stream.program.vector()
-        stream.program.add(
-            Opcode.SUBTRACT_FROM, expressions.BinaryBlock, size=stream.size, a=stream.diff, constant=0, result=diff
-        )
+        stream.program.add(expressions.SUBTRACT_FROM, size=stream.size, a=stream.diff, constant=0, result=diff)
         return Stream(stream.program, stream.size, stream.time, diff, stream.column)
 
 
@@ -238,11 +235,11 @@ class Concat(Node):
 def filter_bits(stream: Stream, conditions: Sequence[Term]) -> int:
     """Append the evaluation of conditions; return the cell of numbers, each bit of which stands for a condition."""
     program, result = stream.program, stream.program.vector()
-    program.add(Opcode.FILL, expressions.FillBlock, size=stream.size, value=0, result=result)
+    program.add(expressions.FILL, size=stream.size, value=0, result=result)
     for bit, condition in enumerate(conditions):
         narrowed = _narrowed(Selection(stream, 0, stream.size), condition)
         selected, size = narrowed.selected, narrowed.size
-        program.add(Opcode.SET_BIT, expressions.SetBitBlock, size=size, selected=selected, bit=bit, result=result)
+        program.add(expressions.SET_BIT, size=size, selected=selected, bit=bit, result=result)
     return result
 
 
@@ -252,7 +249,7 @@ def _narrowed(rows: Selection, condition: Term) -> Selection:
     for column, low, high in column_ranges(conjuncts(condition)):
         (values, width), out, out_size = stream.stored(column), program.vector(), program.cell()
         program.add(
-            Opcode.FILTER_RANGE, expressions.FilterRangeBlock, size=rows.size, values=values, width=width, low=low,
+            expressions.FILTER_RANGE, size=rows.size, values=values, width=width, low=low,
             high=high, selected=rows.selected, out=out, out_size=out_size,
         )  # fmt: skip
         rows = Selection(stream, out, out_size)
@@ -260,7 +257,7 @@ def _narrowed(rows: Selection, condition: Term) -> Selection:
         satisfied = evaluate(selected_rows(rows) if rows.selected else stream, term)
         out, out_size = program.vector(), program.cell()
         program.add(
-            Opcode.FILTER_TRUE, expressions.FilterTrueBlock, size=rows.size, condition=satisfied,
+            expressions.FILTER_TRUE, size=rows.size, condition=satisfied,
             selected=rows.selected, out=out, out_size=out_size,
         )  # fmt: skip
         rows = Selection(stream, out, out_size)
@@ -301,7 +298,7 @@ def concat(program: Program, streams: Sequence[Stream], names: Sequence[str]) ->
     inputs = [_merged(program, stream, names) for stream in streams]
     out, size = [program.vector() for _ in range(len(names) + 2)], program.cell()
     program.add(
-        Opcode.MERGE, MergeBlock, streams=len(streams), inputs=program.table(inputs), columns=len(out), out_size=size,
+        MERGE, streams=len(streams), inputs=program.table(inputs), columns=len(out), out_size=size,
         out=program.table(out),
     )  # fmt: skip
     columns = dict(zip(names, out[2:], strict=True))

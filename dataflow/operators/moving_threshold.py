@@ -10,11 +10,9 @@ from typing import ClassVar, Literal
 from deltamark.dataflow.builder.keys import key_ids, key_of
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.builder.terms import evaluate
-from deltamark.dataflow.kernels.expressions import BinaryBlock
-from deltamark.dataflow.kernels.groups.group_changes import MOVING_THRESHOLD
+from deltamark.dataflow.kernels.expressions import ADD
 from deltamark.dataflow.kernels.groups.grouped_rows import RowRecord
-from deltamark.dataflow.kernels.groups.moving_threshold import MovingThresholdBlock
-from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.kernels.groups.moving_threshold import MOVING_THRESHOLD
 from deltamark.dataflow.operators.distribution import (
     WHOLE,
     Columns,
@@ -138,7 +136,7 @@ def _moving_threshold(stream: Stream, limits: Stream, node: MovingThreshold, nam
         RowInput(limits, limit_key.cell, [dividend, divisor, *limit_columns]),
     )
     order = _order(has_keys=bool(node.row_keys))
-    return grouped_rows(MOVING_THRESHOLD, MovingThresholdBlock, keys, inputs, order=order)
+    return grouped_rows(MOVING_THRESHOLD, keys, inputs, order=order)
 
 
 def _order(*, has_keys: bool) -> RowOrder:
@@ -151,5 +149,5 @@ def _total_size(stream: Stream, other: Stream) -> int:
     """Append the sum of the sizes of two streams; return its cell."""
     program, result = stream.program, stream.program.cell()
     a, b, total = (program.cell(cell) for cell in (stream.size, other.size, result))
-    program.add(Opcode.ADD, BinaryBlock, size=program.cell(1), a=a, b=b, result=total)
+    program.add(ADD, size=program.cell(1), a=a, b=b, result=total)
     return result

@@ -8,9 +8,8 @@ from typing import ClassVar
 
 from deltamark.dataflow.builder.keys import RowCount, key_ids, key_of
 from deltamark.dataflow.builder.stream import Stream
-from deltamark.dataflow.kernels.groups.group_changes import NULL_ROW
 from deltamark.dataflow.kernels.groups.grouped_rows import RowGroup, RowRecord
-from deltamark.dataflow.kernels.groups.null_row import NullRowBlock
+from deltamark.dataflow.kernels.groups.null_row import NULL_ROW, NullRowBlock
 from deltamark.dataflow.operators.distribution import WHOLE, Columns, Distribution, OperatorDistribution, gather
 from deltamark.dataflow.operators.grouped_rows import RowInput, grouped_rows, stored_columns
 from deltamark.dataflow.operators.node import Emission, JoinReads, Node, Requirement, is_unique
@@ -41,7 +40,7 @@ class NullRow(Node):
         key = key_of(stream, (), ())
         keys = key_ids(program, key, RowCount(1), stream.size)
         rows = RowInput(stream, key.cell, stored_columns(stream, self.schema.names, self.schema))
-        result = grouped_rows(NULL_ROW, NullRowBlock, keys, [rows])
+        result = grouped_rows(NULL_ROW, keys, [rows])
         block = NullRowBlock(program.ops[-1].block)
         nulls = RowRecord(block.rows.records.address).values
         for column in range(block.rows.columns):

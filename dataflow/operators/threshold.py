@@ -10,9 +10,8 @@ from deltamark.dataflow.builder.keys import Key, key_ids, key_of, key_values
 from deltamark.dataflow.builder.program import Program
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
-from deltamark.dataflow.kernels.groups.threshold import ThresholdBlock
+from deltamark.dataflow.kernels.groups.threshold import THRESHOLD, ThresholdBlock
 from deltamark.dataflow.kernels.hashing import hash_map
-from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.operators.aggregate import with_keys
 from deltamark.dataflow.operators.distribution import Columns, Distribution, OperatorDistribution, gather
 from deltamark.dataflow.operators.errors import negative_multiplicity, wide_weight
@@ -64,7 +63,7 @@ class Threshold(Node):
         keys = key_ids(program, key, row_count(self), stream.size)
         size, time, diff, out_key = program.cell(), *(program.vector() for _ in range(3))
         block = program.add(
-            Opcode.THRESHOLD, ThresholdBlock, size=stream.size, time=stream.time, diff=stream.diff, key=key.cell,
+            THRESHOLD, size=stream.size, time=stream.time, diff=stream.diff, key=key.cell,
             keys=keys.block, frontier=program.frontier, minimum=self.least, state=reserve(2 * keys.capacity),
             saved=reserve(UNBOUNDED_WORDS), touched=reserve(UNBOUNDED_WORDS), out_size=size, out_time=time,
             out_diff=diff, out_key=out_key,

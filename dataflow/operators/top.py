@@ -10,9 +10,8 @@ from deltamark.dataflow.builder.keys import RowCount, key_ids, key_of
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.builder.texts import prefix
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
-from deltamark.dataflow.kernels.groups.group_changes import TOP
 from deltamark.dataflow.kernels.groups.grouped_rows import RowRecord
-from deltamark.dataflow.kernels.groups.top import TopBlock
+from deltamark.dataflow.kernels.groups.top import TOP
 from deltamark.dataflow.operators.distribution import Columns, Distribution, OperatorDistribution, two_phases
 from deltamark.dataflow.operators.grouped_rows import (
     RowInput,
@@ -72,7 +71,7 @@ def _top(stream: Stream, node: TopK) -> Stream:
     compared = stored_columns(stream, dict.fromkeys(name for name, _ in node.order), node.schema, descending)
     stored, texts = _with_prefixes(stream, compared)
     return grouped_rows(
-        TOP, TopBlock, keys, [RowInput(stream, key.cell, stored)],
+        TOP, keys, [RowInput(stream, key.cell, stored)],
         order=RowOrder(RowRecord.size_in_words, len(stored), texts), places=node.k, free_places=node.k,
         placed=stream.program.memory.reserve(UNBOUNDED_WORDS),
     )  # fmt: skip

@@ -20,18 +20,14 @@ from deltamark.dataflow.batch import Batch, Column
 from deltamark.dataflow.builder.program import SLICE_ROWS, Op, Program, Schedule, wait_alone
 from deltamark.dataflow.codegen.compiled import SharedArrangement
 from deltamark.dataflow.kernels.arrangements import join_cursor as kernel
-from deltamark.dataflow.kernels.arrangements.join import JoinBlock
+from deltamark.dataflow.kernels.arrangements.join import JOIN, JoinBlock
 from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.memory import Scratch, view
 from deltamark.dataflow.kernels.hashing.hash_map import id_limit
-from deltamark.dataflow.kernels.loops.iterate import IterateBlock
-from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.kernels.loops.iterate import ITERATE, IterateBlock
 from deltamark.dataflow.operators.arrangement import Arrangement
 from deltamark.dataflow.operators.node import Node
 from deltamark.dataflow.passes.share import ArrangementKey
-
-ENDING = (Opcode.AGGREGATE, Opcode.THRESHOLD, Opcode.UPDATE_GROUPS, Opcode.CONSOLIDATE)
-"""Operators that emit at the end of a time."""
 
 BATCH_ROWS = 1 << 14
 """The most rows of an arrangement that are read as one batch. Not measured."""
@@ -41,12 +37,11 @@ class HistoryLoad:
     """Loads history into the new operators of a program. scratch: has the memory that is needed meanwhile."""
 
     def __init__(self, program: Program, ops: Sequence[Op], scratch: Scratch, *, subtracts: bool) -> None:
-        ending = ENDING if subtracts else ()
         self._program, self._scratch = program, scratch
-        self._loops = {each: _loop(ops, at) for at, each in enumerate(ops) if _code(each) == Opcode.ITERATE}
+        self._loops = {each: _loop(ops, at) for at, each in enumerate(ops) if each.step is ITERATE}
         looping = {each for loop in self._loops.values() for each in loop}
-        self._sources = [each for each in ops if _code(each) in (Opcode.JOIN, Opcode.ITERATE, *ending)]
-        self._others = [each for each in ops if _code(each) != Opcode.JOIN and each not in looping]
+        self._sources = [each for each in ops if each.step in (JOIN, ITERATE) or (subtracts and each.step.ends_times)]
+        self._others = [each for each in ops if each.step is not JOIN and each not in looping]
         self._subtracts = subtracts
 
     def steps(self, inputs: Iterable[Iterator[None]], time: int) -> Iterator[None]:
@@ -54,14 +49,14 @@ class HistoryLoad:
         everything = self._schedule(self._others)
         frontier = time if self._subtracts else time + 1
         for each in self._sources:
-            if _code(each) == Opcode.JOIN:
+            if each.step is JOIN:
                 _empty(each)
         for _ in chain.from_iterable(inputs):
             self._run(everything, frontier)
             yield
         self._run(everything, frontier)  # an aggregate over no rows has a row
         for each in self._sources:
-            if _code(each) == Opcode.JOIN:
+            if each.step is JOIN:
                 for _ in self._pairs(each, time):
                     self._run(everything, frontier)
                     yield
@@ -110,10 +105,6 @@ class HistoryLoad:
     def _run(self, loop: Schedule, frontier: int) -> None:
         view(self._program.frontier, 1)[0] = frontier
         self._program.run(loop, 0, wait_alone)
-
-
-def _code(op: Op) -> int:
-    return int(view(op.block, 1)[0])
 
 
 def _empty(join: Op) -> None:

@@ -13,9 +13,7 @@ from collections.abc import Callable
 from deltamark.dataflow.builder.program import Op, ProgramPart, Schedule
 from deltamark.dataflow.codegen.compiled import Compiled
 from deltamark.dataflow.explain import Measurement
-from deltamark.dataflow.kernels.core.blocks import Operator
-from deltamark.dataflow.kernels.loops.iterate import IterateBlock
-from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.kernels.loops.iterate import ITERATE, IterateBlock
 
 
 class Profile:
@@ -51,8 +49,7 @@ class Profile:
         for _, step in self._steps:
             self._program.memory.release(step.block)
         self._slicing = self._program.schedule([each.block for each in self._compiled.inputs.values()], [])
-        ops = {each.block: each for each in self._program.ops}
-        remaining = [ops[block] for block in schedule.ops]
+        remaining = list(schedule.ops)
         self._steps = []
         while remaining:
             size = _size_of_step(remaining[0])
@@ -63,4 +60,4 @@ class Profile:
 
 def _size_of_step(op: Op) -> int:
     """Return the number of operators that must run together: a loop with its body, or one."""
-    return 1 + IterateBlock(op.block).length if Operator(op.block).opcode == Opcode.ITERATE else 1
+    return 1 + IterateBlock(op.block).length if op.step is ITERATE else 1

@@ -17,7 +17,7 @@ import numba
 from deltamark.dataflow.batch import BYTES, PADDING_BYTES, Batch, Pointers, merged
 from deltamark.dataflow.codegen.compiled import Compiled
 from deltamark.dataflow.codegen.compiler import compile_plans
-from deltamark.dataflow.kernels import interpreter as vm
+from deltamark.dataflow.interpreter.run import run
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, view
 from deltamark.dataflow.kernels.parallel.key_partition import MAX_WORKERS
 from deltamark.dataflow.language.collection import Collection
@@ -52,7 +52,7 @@ class WorkerGroup:
     ) -> None:
         if not 1 <= workers <= MAX_WORKERS:
             raise DeltamarkError("no such number of workers", workers, f"give from 1 to {MAX_WORKERS}")
-        vm.run.compile((numba.types.int64, numba.types.int64))
+        run.compile((numba.types.int64, numba.types.int64))
         self.schemas = {name: each.schema for name, each in plans.items()}
         self.worker = Worker(compile_plans({name: each.node for name, each in plans.items()}, workers))
         self._program = self.compiled.program

@@ -9,6 +9,8 @@ from __future__ import annotations
 from deltamark.dataflow.kernels.core.blocks import Array, Arrays, Cell, Operator, Vectors
 from deltamark.dataflow.kernels.core.dispatcher import kernel
 from deltamark.dataflow.kernels.core.intrinsics import wraps
+from deltamark.dataflow.kernels.core.memory import Memory
+from deltamark.dataflow.kernels.core.steps import doubled, move_table, step
 from deltamark.dataflow.kernels.hashing.mixing import mix
 from deltamark.dataflow.kernels.status import DONE, FAILED, NEEDS_ROOM
 
@@ -118,3 +120,15 @@ def _clear(op: ConsolidateBlock, row: int) -> None:
     while table[slot] != 0:
         table[slot] = 0
         slot = (slot + 1) & op.mask
+
+
+def _grow(memory: Memory, op: ConsolidateBlock) -> None:
+    slots = doubled(op.mask + 1, op.held + op.size)
+
+    def use(table: Array) -> None:  # the old table is empty
+        op.table, op.mask = table, slots - 1
+
+    move_table(memory, op.table, slots, use)
+
+
+CONSOLIDATE = step(consolidate, idle=("size", "held", "out_size"), grow=_grow, ends_times=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Block, Cell, Operator, Vector, Vectors
 from deltamark.dataflow.kernels.core.dispatcher import kernel
+from deltamark.dataflow.kernels.core.steps import step, words_of
 from deltamark.dataflow.types import FOREVER
 
 
@@ -58,3 +59,11 @@ def merge(op: MergeBlock) -> int:
         stream.position = stop
     op.out_size = size
     return 0
+
+
+def _idle(op: MergeBlock) -> tuple[int, ...]:
+    sizes = [word for at in range(op.streams) for word in words_of(MergedStream(op.inputs[at]), "size")]
+    return (*sizes, *words_of(op, "out_size"))
+
+
+MERGE = step(merge, idle=_idle)

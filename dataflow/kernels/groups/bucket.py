@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Arrays, SizedOperator, Vector, Vectors
 from deltamark.dataflow.kernels.core.dispatcher import kernel
+from deltamark.dataflow.kernels.core.steps import step
 from deltamark.dataflow.kernels.hashing.hash_set import MAX_HASH
 from deltamark.dataflow.kernels.hashing.mixing import mix
 
@@ -42,3 +43,6 @@ def hash_columns(size: int, count: int, columns: Arrays, hashes: Array) -> None:
             hashes[at] = mix(hashes[at], source[at])
     for at in range(size):
         hashes[at] &= MAX_HASH
+
+
+BUCKETS = step(bucket)

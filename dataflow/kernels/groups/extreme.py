@@ -18,6 +18,7 @@ from deltamark.dataflow.kernels.groups.grouped_rows import (
     RowTable,
     emit,
     fail,
+    group_step,
     record_at,
     release,
     replace,
@@ -197,3 +198,6 @@ def _unlink(rows: RowTable, group: ExtremeGroup, which: int, row: ListedRow) -> 
         group.lists[which] = following
     if following != 0:
         _row_at(rows, following).previous = previous
+
+
+EXTREME = group_step(extreme)

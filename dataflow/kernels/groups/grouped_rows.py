@@ -8,6 +8,8 @@ records of weight zero. The order of the updates within a time is lost, and must
 
 from __future__ import annotations
 
+from typing import Any
+
 from deltamark.dataflow.kernels.core.blocks import (
     NONE,
     Array,
@@ -22,6 +24,8 @@ from deltamark.dataflow.kernels.core.blocks import (
 )
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import prefetch, wraps
+from deltamark.dataflow.kernels.core.memory import Memory
+from deltamark.dataflow.kernels.core.steps import Step, doubled, move_table, step, words_of
 from deltamark.dataflow.kernels.groups.bucket import hash_columns
 from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, add
 from deltamark.dataflow.kernels.hashing.hash_set import find_slot, move_entries, remove
@@ -105,8 +109,6 @@ GROUP_WORDS = RowGroup.size_in_words + 3
 class GroupedRowsBlock(Operator):
     """An operator that processes the groups changed by a time when the time ends."""
 
-    operator: int
-    """See `group_changes`."""
     rows: RowTable
     limits: RowTable = NONE
     keys: KeyMap
@@ -290,3 +292,29 @@ def fail(op: GroupedRowsBlock, error: int, is_limit: int, slot: int) -> int:
     op.error_is_limit = is_limit
     op.error_slot = slot
     return error
+
+
+def _idle(op: GroupedRowsBlock) -> tuple[int, ...]:
+    limits = words_of(op.limits, "size") if op.limits.address else ()
+    return (*words_of(op.rows, "size"), *limits, *words_of(op, "touched_count", "out_size"))
+
+
+def _grow(memory: Memory, op: GroupedRowsBlock) -> None:
+    for rows in (op.rows, op.limits):
+        if rows.address != 0 and needs_rehash(rows):
+            _grow_table(memory, rows)
+
+
+def _grow_table(memory: Memory, rows: RowTable) -> None:
+    slots = 2 * doubled(rows.mask + 1, rows.used + rows.size)
+    move_table(memory, rows.table, slots, lambda table: rehash(rows, table, slots - 1))
+
+
+class GroupStep(Step):
+    """A step over grouped rows, whose kernel ends a time for one group: see `dataflow/interpreter/groups.py`."""
+
+
+def group_step(kernel: Any) -> GroupStep:
+    """Declare a step over grouped rows by its kernel, which takes the block, the id of a group if need be, and it."""
+    one = step(kernel)
+    return GroupStep(**vars(one) | {"idle": _idle, "grow": _grow, "ends_times": True})

@@ -16,6 +16,7 @@ from deltamark.dataflow.kernels.groups.grouped_rows import (
     RowGroup,
     emit,
     fail,
+    group_step,
     record_at,
     release,
 )
@@ -134,3 +135,6 @@ def _apply_changes(op: MovingThresholdBlock, group: LimitedGroup, old: int, new:
         slot = next_touched
     group.rows = count
     return 0
+
+
+MOVING_THRESHOLD = group_step(moving_threshold)

@@ -10,6 +10,7 @@ from deltamark.dataflow.kernels.groups.grouped_rows import (
     RowGroup,
     emit,
     fail,
+    group_step,
     record_at,
     release,
 )
@@ -62,3 +63,6 @@ def _is_null(values: Array, columns: int) -> bool:
     for column in range(columns):
         missing += values[column] == NULL
     return missing == columns
+
+
+NULL_ROW = group_step(null_row)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from deltamark.dataflow.kernels.core.blocks import Array, Block, Cell, Operator, Vector
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import prefetch, wraps
+from deltamark.dataflow.kernels.core.steps import step
 from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, add, key_of, prefetch_entry, remove
 from deltamark.dataflow.kernels.status import DONE, FAILED
 
@@ -122,3 +123,6 @@ def _end_time(op: ThresholdBlock, rows: int, opened: int) -> int:
             remove(keys, key_of(keys, key_id))
     op.live = live
     return rows
+
+
+THRESHOLD = step(threshold, idle=("size", "touched_count", "out_size"), ends_times=True)

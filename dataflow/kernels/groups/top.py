@@ -16,6 +16,7 @@ from deltamark.dataflow.kernels.groups.grouped_rows import (
     RowTable,
     emit,
     fail,
+    group_step,
     record_at,
     release,
 )
@@ -115,3 +116,6 @@ def _assign_places(op: TopBlock, rows: RowTable, order: BTree) -> None:
         old[index] = slot
     op.placed_count = count
     op.free_places = places
+
+
+TOP = group_step(top)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from deltamark.dataflow.kernels.core.blocks import Array32, Cell, SizedOperator, Vector, Vectors
 from deltamark.dataflow.kernels.core.dispatcher import kernel
 from deltamark.dataflow.kernels.core.intrinsics import CHUNK, prefetch_ahead
+from deltamark.dataflow.kernels.core.steps import step
 from deltamark.dataflow.kernels.parallel.exchange import hash_owners
 from deltamark.dataflow.kernels.parallel.key_partition import owner_of
 
@@ -60,3 +61,6 @@ def deal(op: DealBlock) -> None:
             out[kept] = at
             kept += owners[at] == worker
     op.out_size = kept
+
+
+DEAL = step(deal, idle=("size", "out_size"))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from numba import config
 
-from deltamark.dataflow.kernels.compilation import compile_kernels
+from deltamark.dataflow.interpreter.compilation import compile_kernels
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import integer

@@ -16,9 +16,10 @@ from deltamark.dataflow.codegen.compiled import Answer, Compiled, NodePart, Node
 from deltamark.dataflow.kernels.arrangements.settle import SETTLE
 from deltamark.dataflow.operators.arrangement import ArrangedKey, Arrangement, arrange
 from deltamark.dataflow.operators.collect import collect
-from deltamark.dataflow.operators.consolidate import consolidate
+from deltamark.dataflow.operators.consolidate import consolidated as consolidate
 from deltamark.dataflow.operators.distribution import ANYWHERE, Distribution, Exchange, OperatorDistribution
-from deltamark.dataflow.operators.exchange import deal, exchange
+from deltamark.dataflow.operators.exchange import exchange
+from deltamark.dataflow.operators.exchange import owned_rows as deal
 from deltamark.dataflow.operators.extend import Extension, IndexRead
 from deltamark.dataflow.operators.index import Index, Indexed, index, settle
 from deltamark.dataflow.operators.input import Input, InputReader, row_count

@@ -22,7 +22,7 @@ from numba import config
 from deltamark.dataflow.kernels.core.cache import install
 from deltamark.sources import digest
 
-COMPILED = (__name__, "deltamark.dataflow.interpreter")
+COMPILED = (__name__, "deltamark.dataflow.operators", "deltamark.dataflow.interpreter")
 """The packages that have kernels."""
 
 

@@ -14,13 +14,13 @@ import numpy as np
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.codegen.compiler import compile_plans
-from deltamark.dataflow.kernels.arrangements.consolidate import CONSOLIDATE
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.motifs.extend import EXTEND
 from deltamark.dataflow.kernels.motifs.index import SETTLE_INDEX, SettleIndexBlock, pack_index
 from deltamark.dataflow.kernels.program import COLLECT
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.motifs.bigjoin_run import BigJoinRun, ExtensionStep, RunStatistics
+from deltamark.dataflow.operators.consolidate import CONSOLIDATE
 from deltamark.dataflow.operators.extend import Extend
 from deltamark.dataflow.runtime.process_pool import ProcessPool
 from deltamark.dataflow.runtime.worker import Worker

@@ -16,7 +16,7 @@ from deltamark.dataflow.kernels.core.blocks import Array, Block, Operator, Sized
 from deltamark.dataflow.kernels.core.memory import Memory
 
 Grow = Callable[[Memory, Any], object]
-"""A function that enlarges the tables of a block which has stopped its kernel with NEEDS_ROOM."""
+"""The function that enlarges the tables of a block after its kernel has returned NEEDS_ROOM."""
 
 Idle = tuple[str, ...] | Callable[[Any], tuple[int, ...]]
 """The fields of a block that are all 0 while an operator is idle, or the function that returns their addresses."""

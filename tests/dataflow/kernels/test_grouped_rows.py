@@ -14,13 +14,13 @@ from deltamark.dataflow.interpreter.registry import OPCODES
 from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.groups import grouped_rows
-from deltamark.dataflow.kernels.groups.extreme import EXTREME
 from deltamark.dataflow.kernels.groups.grouped_rows import GROUP_WORDS, RowGroup, RowRecord, RowTable
-from deltamark.dataflow.kernels.groups.moving_threshold import MOVING_THRESHOLD
-from deltamark.dataflow.kernels.groups.null_row import NULL_ROW
-from deltamark.dataflow.kernels.groups.top import TOP
 from deltamark.dataflow.kernels.ordered.btree import MAX_DEPTH, BTree
 from deltamark.dataflow.kernels.status import FAILED, NEEDS_ROOM
+from deltamark.dataflow.operators.extreme import EXTREME
+from deltamark.dataflow.operators.moving_threshold import MOVING_THRESHOLD
+from deltamark.dataflow.operators.null_row import NULL_ROW
+from deltamark.dataflow.operators.top import TOP
 from deltamark.dataflow.types import NULL
 
 KEYS, PLACES = 5, 7

@@ -90,7 +90,14 @@ def keys(root, *words) -> dict[str, str]:
 
 
 def test_the_keys_of_caches_follow_their_sources(tmp_path):
-    for name in (".github/scripts", "dataflow/interpreter", "dataflow/kernels", "datagen", "peers"):
+    for name in (
+        ".github/scripts",
+        "dataflow/interpreter",
+        "dataflow/kernels",
+        "dataflow/operators",
+        "datagen",
+        "peers",
+    ):
         shutil.copytree(ROOT / name, tmp_path / name)
     for name in ("requirements.lock", "requirements-build.lock"):
         shutil.copy(ROOT / name, tmp_path)

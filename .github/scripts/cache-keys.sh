@@ -15,5 +15,5 @@ digest() {  # of files, and of the Python files in directories
 python=$(python3 -c 'import platform; print(platform.python_version())')
 processor=$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1 | tr -cs 'A-Za-z0-9\n' '-')
 echo "pip=pip-$purpose-$python-$(digest requirements.lock requirements-build.lock peers)"
-echo "kernels=kernels-$purpose-$python-$processor-$(digest requirements.lock dataflow/kernels)"
+echo "kernels=kernels-$purpose-$python-$processor-$(digest requirements.lock dataflow/{kernels,operators,interpreter})"
 echo "data=data-$data-$(digest requirements.lock datagen)"

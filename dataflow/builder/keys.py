@@ -27,11 +27,9 @@ from deltamark.dataflow.kernels import expressions
 from deltamark.dataflow.kernels.core.blocks import Array, vector_at
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
 from deltamark.dataflow.kernels.groups import garbage
-from deltamark.dataflow.kernels.hashing.hash_map import RUN_KEYS, KeyMap
-from deltamark.dataflow.kernels.hashing.interner import InternBlock, InternerBlock
-from deltamark.dataflow.kernels.opcodes import Opcode
-from deltamark.dataflow.kernels.parallel.key_partition import CompactBlock, ExpandBlock, reciprocal
-from deltamark.dataflow.kernels.program import RoomBlock
+from deltamark.dataflow.kernels.hashing.hash_map import CHECK_ROOM, RUN_KEYS, KeyMap
+from deltamark.dataflow.kernels.hashing.interner import INTERN, InternerBlock
+from deltamark.dataflow.kernels.parallel.key_partition import COMPACT, EXPAND, reciprocal
 from deltamark.dataflow.kernels.text.pool import TextPool
 from deltamark.dataflow.plan.direct_keys import is_direct, is_paged
 from deltamark.dataflow.types import NULL, Type, key_count, key_range
@@ -76,7 +74,7 @@ class Interner:
         program, result = stream.program, stream.program.vector()
         program.part.uses.add(self.part)
         program.add(
-            Opcode.INTERN, InternBlock, interner=self.block, size=stream.size, time=stream.time, diff=stream.diff,
+            INTERN, interner=self.block, size=stream.size, time=stream.time, diff=stream.diff,
             inputs=program.table([stream.column(name) for name in names]), result=result,
             leads=self not in program.states.values(),
         )  # fmt: skip
@@ -177,7 +175,7 @@ def _compact(stream: Stream, partition: KeyPartition) -> VectorAddress:
     """Return the cell of the places of a stream's keys."""
     result = stream.program.vector()
     stream.program.add(
-        Opcode.COMPACT, CompactBlock, size=stream.size, keys=stream.column(partition.column), low=partition.low,
+        COMPACT, size=stream.size, keys=stream.column(partition.column), low=partition.low,
         reciprocal=reciprocal(partition.workers), result=result,
     )  # fmt: skip
     return result
@@ -187,11 +185,11 @@ def _pack(stream: Stream, names: Sequence[str], types: Sequence[Type]) -> Vector
     """Return the cell of the packed key columns."""
     program, size = stream.program, stream.size
     cell = program.vector()
-    program.add(Opcode.FILL, expressions.FillBlock, size=size, value=0, result=cell)
+    program.add(expressions.FILL, size=size, value=0, result=cell)
     for name, (low, radix) in zip(names, key_range(types), strict=True):
         number, cell = cell, program.vector()
         program.add(
-            Opcode.PACK, expressions.PackBlock, size=size, number=number, value=stream.column(name), low=low,
+            expressions.PACK, size=size, number=number, value=stream.column(name), low=low,
             radix=radix, result=cell,
         )  # fmt: skip
     return cell
@@ -226,7 +224,7 @@ def _expand(stream: Stream, cell: VectorAddress, partition: KeyPartition) -> Vec
     """Return the cell of the keys at the places in a cell."""
     result = stream.program.vector()
     stream.program.add(
-        Opcode.EXPAND, ExpandBlock, size=stream.size, places=cell, low=partition.low, workers=partition.workers,
+        EXPAND, size=stream.size, places=cell, low=partition.low, workers=partition.workers,
         worker=partition.worker, result=result,
     )  # fmt: skip
     return result
@@ -234,16 +232,14 @@ def _expand(stream: Stream, cell: VectorAddress, partition: KeyPartition) -> Vec
 
 def _unpack_by_table(stream: Stream, cell: VectorAddress, digit: Digit, keys: int) -> VectorAddress:
     result, table = stream.program.vector(), stream.program.table([digit.of(key) for key in range(keys)])
-    stream.program.add(
-        Opcode.LOOKUP, expressions.LookupBlock, size=stream.size, values=cell, table=table, low=0, result=result
-    )
+    stream.program.add(expressions.LOOKUP, size=stream.size, values=cell, table=table, low=0, result=result)
     return result
 
 
 def _unpack_by_division(stream: Stream, cell: VectorAddress, digit: Digit, _keys: int) -> VectorAddress:
     result = stream.program.vector()
     stream.program.add(
-        Opcode.UNPACK, expressions.UnpackBlock, size=stream.size, number=cell, divisor=digit.divisor, radix=digit.radix,
+        expressions.UNPACK, size=stream.size, number=cell, divisor=digit.divisor, radix=digit.radix,
         low=digit.low, nullable=digit.nullable, result=result,
     )  # fmt: skip
     return result
@@ -313,7 +309,7 @@ def key_ids(program: Program, key: Key, rows: RowCount, incoming: CellAddress, *
         KeyMap, hashed=1, low=key.low, high=key.high, mask=HASHED_ENTRIES - 1, table=reserve(2 * HASHED_ENTRIES),
         free=reserve(UNBOUNDED_WORDS), keys=reserve(UNBOUNDED_WORDS),
     )  # fmt: skip
-    program.add(Opcode.NEEDS_REHASH, RoomBlock, keys=block, coming=incoming)
+    program.add(CHECK_ROOM, keys=block, coming=incoming)
     for digit in key.text_digits:
         program.sweeper.add_marker(program.part, partial(_mark, block, digit))
     return KeyIds(block, UNBOUNDED_WORDS)

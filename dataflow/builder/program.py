@@ -13,9 +13,10 @@ from typing import NewType, Protocol
 
 from deltamark.dataflow.builder.idle import IdleTable, never_idle
 from deltamark.dataflow.builder.sweeps import Sweeper
-from deltamark.dataflow.kernels.core.blocks import Block, Operator
+from deltamark.dataflow.kernels.core.blocks import Block
 from deltamark.dataflow.kernels.core.guard import CHECKED, forget, register
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, Memory, view
+from deltamark.dataflow.kernels.core.steps import Step
 from deltamark.dataflow.kernels.program import ProgramBlock
 
 SLICE_ROWS = 4096
@@ -65,23 +66,20 @@ class ProgramPart:
 
 @dataclass(frozen=True)
 class Op:
-    """The block of an operator, and the part that it belongs to. Late operators run after all others."""
+    """An operator: its step and block, and the part that it belongs to. Late operators run after all others."""
 
+    step: Step
     block: BlockAddress
     part: ProgramPart
     late: bool
 
-    @property
-    def opcode(self) -> int:
-        return Operator(self.block).opcode
-
 
 @dataclass(frozen=True)
 class Schedule:
-    """Operators in the order in which they run: the `ProgramBlock`, and the blocks of the operators."""
+    """Operators in the order in which they run, and their `ProgramBlock`."""
 
     block: BlockAddress
-    ops: Sequence[BlockAddress]
+    ops: Sequence[Op]
 
 
 class Program:
@@ -228,17 +226,19 @@ class Program:
         """Make a block; return its address."""
         return BlockAddress(self.words(kind.size_in_words, kind.words(**fields)))
 
-    def add(self, code: int, kind: type[Operator], **fields: int) -> BlockAddress:
+    def add(self, step: Step, **fields: int) -> BlockAddress:
         """Append an operator; return the address of its block."""
-        return self._add(code, kind, fields, late=False)
+        return self._add(step, fields, late=False)
 
-    def add_late(self, code: int, kind: type[Operator], **fields: int) -> BlockAddress:
+    def add_late(self, step: Step, **fields: int) -> BlockAddress:
         """Append an operator that runs after all others that are not late; return the address of its block."""
-        return self._add(code, kind, fields, late=True)
+        return self._add(step, fields, late=True)
 
-    def _add(self, code: int, kind: type[Operator], fields: Mapping[str, int], *, late: bool) -> BlockAddress:
-        block = self.block(kind, opcode=code, **fields)
-        self.ops.append(Op(block, self.part, late))
+    def _add(self, step: Step, fields: Mapping[str, int], *, late: bool) -> BlockAddress:
+        from deltamark.dataflow.interpreter.registry import OPCODES  # noqa: PLC0415  # it imports all operators
+
+        block = self.block(step.block, opcode=OPCODES[step], **fields)
+        self.ops.append(Op(step, block, self.part, late))
         return block
 
     def add_state(self, state: OperatorState) -> None:
@@ -252,8 +252,8 @@ class Program:
 
         idle_table: makes the table of idle operators. It is valid until an operator is bound to other cells.
         """
-        blocks = [op.block for op in in_order(ops)]
-        idle = idle_table(blocks, self.one)
+        ops = in_order(ops)
+        blocks, idle = [op.block for op in ops], idle_table(ops, self.one)
         with self.building(self.base):
             words = ProgramBlock.size_in_words + len(inputs) + len(blocks) + len(idle)
             memory = BlockAddress(self.memory.reserve(words))
@@ -266,7 +266,7 @@ class Program:
         )  # fmt: skip
         content += [*inputs, *blocks, *idle]
         view(memory, len(content))[:] = content
-        return Schedule(memory, blocks)
+        return Schedule(memory, ops)
 
 
 def in_order(ops: Sequence[Op]) -> list[Op]:

@@ -9,7 +9,6 @@ from deltamark.dataflow.builder.program import NO_VECTOR, CellAddress, Program, 
 from deltamark.dataflow.builder.texts import InputText
 from deltamark.dataflow.kernels import expressions
 from deltamark.dataflow.kernels.core.memory import view
-from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.parallel.key_partition import BLOCK_BITS, key_at
 
 
@@ -105,7 +104,7 @@ class Stream:
         """Append the copy of a source's values at a selection of this stream's size, or of all; return its cell."""
         result = self.program.vector()
         self.program.add(
-            Opcode.TAKE, expressions.TakeBlock, size=self.size, source=source, width=width, selected=selection,
+            expressions.TAKE, size=self.size, source=source, width=width, selected=selection,
             result=result,
         )  # fmt: skip
         return result

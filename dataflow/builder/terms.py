@@ -17,7 +17,7 @@ from deltamark.dataflow.builder.texts import (
     texts_of_numbers,
 )
 from deltamark.dataflow.kernels import expressions
-from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.kernels.core.steps import Step
 from deltamark.dataflow.plan.terms import (
     Add,
     And,
@@ -70,10 +70,10 @@ _Binary: TypeAlias = Add | Subtract | Multiply | Quotient | Equal | Less | And |
 class _Evaluator:
     """Appends the operators of one term; equal nodes are computed once."""
 
-    BINARY: ClassVar[dict[type[Term], int]] = {
-        Add: Opcode.ADD, Subtract: Opcode.SUBTRACT, Multiply: Opcode.MULTIPLY, Equal: Opcode.EQUAL,
-        Less: Opcode.LESS, And: Opcode.AND, Or: Opcode.OR, Coalesce: Opcode.COALESCE,
-        Quotient: Opcode.QUOTIENT,
+    BINARY: ClassVar[dict[type[Term], Step]] = {
+        Add: expressions.ADD, Subtract: expressions.SUBTRACT, Multiply: expressions.MULTIPLY, Equal: expressions.EQUAL,
+        Less: expressions.LESS, And: expressions.AND, Or: expressions.OR, Coalesce: expressions.COALESCE,
+        Quotient: expressions.QUOTIENT,
     }  # fmt: skip
 
     def __init__(self, stream: Stream) -> None:
@@ -110,9 +110,9 @@ class _Evaluator:
             case Coalesce(value, other):
                 self._binary(term, value, other, result)
             case Not(condition):
-                self._apply(Opcode.SUBTRACT_FROM, self.cell(condition), result, constant=1)
+                self._apply(expressions.SUBTRACT_FROM, self.cell(condition), result, constant=1)
             case IsNull(value):
-                self._apply(Opcode.EQUAL, self.cell(value), result, constant=NULL)
+                self._apply(expressions.EQUAL, self.cell(value), result, constant=NULL)
             case Lookup(code, results):
                 self._look_up(code, list(map(int, results)), 0, result)
             case Table(number, low, results):
@@ -128,18 +128,18 @@ class _Evaluator:
         return result
 
     def _fill(self, value: int, result: int) -> None:
-        self._program.add(Opcode.FILL, expressions.FillBlock, size=self._stream.size, value=value, result=result)
+        self._program.add(expressions.FILL, size=self._stream.size, value=value, result=result)
 
     def _test_membership(self, term: Member, result: int) -> None:
         self._program.add(
-            Opcode.MEMBER, expressions.MemberBlock, size=self._stream.size, values=self.cell(term.value),
+            expressions.MEMBER, size=self._stream.size, values=self.cell(term.value),
             members=self._program.table(term.members), count=len(term.members), result=result,
         )  # fmt: skip
 
     def _choose(self, term: When, result: int) -> None:
         condition, yes, no = map(self.cell, (term.condition, term.yes, term.no))
         self._program.add(
-            Opcode.CHOOSE, expressions.ChooseBlock, size=self._stream.size, condition=condition, yes=yes, no=no,
+            expressions.CHOOSE, size=self._stream.size, condition=condition, yes=yes, no=no,
             result=result,
         )  # fmt: skip
 
@@ -167,18 +167,16 @@ class _Evaluator:
             case _, Constant(int(value)):
                 self._apply(code, self.cell(left), result, constant=value)
             case Constant(int(value)), _ if isinstance(term, Subtract):
-                self._apply(Opcode.SUBTRACT_FROM, self.cell(right), result, constant=value)
+                self._apply(expressions.SUBTRACT_FROM, self.cell(right), result, constant=value)
             case _:
                 self._apply(code, self.cell(left), result, b=self.cell(right))
 
-    def _apply(self, code: int, a: int, result: int, *, b: int = 0, constant: int = 0) -> None:
+    def _apply(self, step: Step, a: int, result: int, *, b: int = 0, constant: int = 0) -> None:
         """Append a function of a vector and another vector, or a constant."""
-        self._program.add(
-            code, expressions.BinaryBlock, size=self._stream.size, a=a, b=b, constant=constant, result=result
-        )
+        self._program.add(step, size=self._stream.size, a=a, b=b, constant=constant, result=result)
 
     def _look_up(self, term: Term, table: Sequence[int], low: int, result: int) -> None:
         self._program.add(
-            Opcode.LOOKUP, expressions.LookupBlock, size=self._stream.size, values=self.cell(term),
+            expressions.LOOKUP, size=self._stream.size, values=self.cell(term),
             table=self._program.table(table), low=low, result=result,
         )  # fmt: skip

@@ -11,9 +11,14 @@ import numpy as np
 from deltamark.dataflow.builder.program import NO_VECTOR, Address, CellAddress, Program, VectorAddress
 from deltamark.dataflow.builder.sweeps import TextStore
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
-from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.kernels.core.steps import Step
 from deltamark.dataflow.kernels.text import functions
-from deltamark.dataflow.kernels.text.pool import SIZES, NumberedTextsBlock, NumberTextsBlock, TextPool
+from deltamark.dataflow.kernels.text.pool import (
+    NUMBER_TEXTS,
+    NUMBERED_TEXTS,
+    SIZES,
+    TextPool,
+)
 from deltamark.errors import DeltamarkError
 
 TABLE_ENTRIES = 1024
@@ -44,7 +49,7 @@ class InputText:
         """Append the reading of the texts."""
         texts = TextCells(program.vector(), program.vector())
         program.add(
-            Opcode.INPUT_TEXTS, functions.InputTextsBlock, size=size, offsets=self.offsets, base=self.bytes,
+            functions.INPUT_TEXTS, size=size, offsets=self.offsets, base=self.bytes,
             rows=self.rows, missing=self.missing, start=texts.start, length=texts.length,
         )  # fmt: skip
         return texts
@@ -101,7 +106,7 @@ def texts_of_numbers(program: Program, size: CellAddress, numbers: VectorAddress
     """Append the reading of the texts that have the numbers in a cell."""
     texts = TextCells(program.vector(), program.vector())
     program.add(
-        Opcode.NUMBERED_TEXTS, NumberedTextsBlock, size=size, pool=text_store(program).block, numbers=numbers,
+        NUMBERED_TEXTS, size=size, pool=text_store(program).block, numbers=numbers,
         start=texts.start, length=texts.length,
     )  # fmt: skip
     return texts
@@ -111,7 +116,7 @@ def numbers_of(program: Program, size: CellAddress, texts: TextCells) -> VectorA
     """Append the numbering of texts; return the cell of the numbers."""
     pool, result = text_store(program).block, program.vector()
     program.add(
-        Opcode.NUMBER_TEXTS, NumberTextsBlock, size=size, start=texts.start, length=texts.length, result=result,
+        NUMBER_TEXTS, size=size, start=texts.start, length=texts.length, result=result,
         pool=pool,
     )  # fmt: skip
     return result
@@ -119,17 +124,17 @@ def numbers_of(program: Program, size: CellAddress, texts: TextCells) -> VectorA
 
 def hashes(program: Program, size: CellAddress, texts: TextCells) -> VectorAddress:
     """Append the hashing of texts, equal in all processes; return the cell of the hashes."""
-    return _function(program, Opcode.HASHES, size, texts)
+    return _function(program, functions.HASHES, size, texts)
 
 
 def prefix(program: Program, size: CellAddress, numbers: VectorAddress) -> VectorAddress:
     """Append the first bytes of numbered texts, as integers in the order of the texts; return their cell."""
-    return _function(program, Opcode.PREFIX, size, texts_of_numbers(program, size, numbers))
+    return _function(program, functions.PREFIX, size, texts_of_numbers(program, size, numbers))
 
 
-def _function(program: Program, code: Opcode, size: CellAddress, texts: TextCells) -> VectorAddress:
+def _function(program: Program, step: Step, size: CellAddress, texts: TextCells) -> VectorAddress:
     result = program.vector()
-    program.add(code, functions.TextFunctionBlock, size=size, start=texts.start, length=texts.length, result=result)
+    program.add(step, size=size, start=texts.start, length=texts.length, result=result)
     return result
 
 
@@ -138,7 +143,7 @@ def match(program: Program, size: CellAddress, texts: TextCells, pieces: Sequenc
     result, encoded = program.vector(), [piece.encode() for piece in pieces]
     table = program.table([word for piece in encoded for word in (store_bytes(program, piece), len(piece))])
     program.add(
-        Opcode.MATCH, functions.MatchBlock, size=size, start=texts.start, length=texts.length, result=result,
+        functions.MATCH, size=size, start=texts.start, length=texts.length, result=result,
         pieces=table, count=len(encoded),
     )  # fmt: skip
     return result
@@ -148,7 +153,7 @@ def precedes(program: Program, size: CellAddress, texts: TextCells, others: Text
     """Append the test whether texts come before others; return the cell of the results."""
     result = program.vector()
     program.add(
-        Opcode.PRECEDES, functions.TextPairBlock, size=size, start=texts.start, length=texts.length,
+        functions.PRECEDES, size=size, start=texts.start, length=texts.length,
         other_start=others.start, other_length=others.length, result=result,
     )  # fmt: skip
     return result
@@ -164,7 +169,7 @@ def substring(program: Program, size: CellAddress, texts: TextCells, start: int,
     """Append the extraction of `count` characters from number `start` on; return the cell of the packed texts."""
     result = program.vector()
     program.add(
-        Opcode.SUBSTRING, functions.SubstringBlock, size=size, start=texts.start, length=texts.length, result=result,
+        functions.SUBSTRING, size=size, start=texts.start, length=texts.length, result=result,
         first=start, count=count,
     )  # fmt: skip
     program.add_state(LongSubstring())

@@ -13,8 +13,7 @@ from functools import cached_property
 from deltamark.dataflow.builder.idle import idle_table
 from deltamark.dataflow.builder.keys import Interner
 from deltamark.dataflow.builder.program import CellAddress, Op, OperatorState, Program, ProgramPart, Schedule
-from deltamark.dataflow.kernels.hashing.interner import InternBlock
-from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.kernels.hashing.interner import INTERN, InternBlock
 from deltamark.dataflow.operators.arrangement import Arrangement
 from deltamark.dataflow.operators.collect import Root
 from deltamark.dataflow.operators.distribution import Exchange
@@ -168,7 +167,7 @@ class Compiled:
         """Make the first user of each interner the one that frees its numbers."""
         led: set[int] = set()
         for each in self.program.ops:
-            if each.opcode == Opcode.INTERN:
+            if each.step is INTERN:
                 block = InternBlock(each.block)
                 block.leads = int(block.interner.address not in led)
                 led.add(block.interner.address)

@@ -13,13 +13,13 @@ from deltamark.dataflow.builder.keys import key_ids, key_of
 from deltamark.dataflow.builder.program import Program
 from deltamark.dataflow.builder.stream import KeyPartition, Stream
 from deltamark.dataflow.codegen.compiled import Answer, Compiled, NodePart, NodeParts, SharedArrangement
-from deltamark.dataflow.kernels.opcodes import Opcode
-from deltamark.dataflow.kernels.program import LateBlock
+from deltamark.dataflow.kernels.arrangements.settle import SETTLE
 from deltamark.dataflow.operators.arrangement import ArrangedKey, Arrangement, arrange
 from deltamark.dataflow.operators.collect import collect
-from deltamark.dataflow.operators.consolidate import consolidate
+from deltamark.dataflow.operators.consolidate import consolidated as consolidate
 from deltamark.dataflow.operators.distribution import ANYWHERE, Distribution, Exchange, OperatorDistribution
-from deltamark.dataflow.operators.exchange import deal, exchange
+from deltamark.dataflow.operators.exchange import exchange
+from deltamark.dataflow.operators.exchange import owned_rows as deal
 from deltamark.dataflow.operators.extend import Extension, IndexRead
 from deltamark.dataflow.operators.index import Index, Indexed, index, settle
 from deltamark.dataflow.operators.input import Input, InputReader, row_count
@@ -193,7 +193,7 @@ class _Emitter:
             rows = row_count(key.node)
             keys = key_ids(program, number, rows, stream.size)
             arrangement = arrange(stream, ArrangedKey(key.names, key.types, number), keys, terms, rows.expected)
-            program.add_late(Opcode.SETTLE, LateBlock, block=arrangement.block)
+            program.add_late(SETTLE, arrangement=arrangement.block)
             program.add_state(arrangement)
         self.compiled.node_parts.append(part)
         return SharedArrangement(key, arrangement, part)

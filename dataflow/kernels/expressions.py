@@ -12,6 +12,7 @@ from typing import cast
 from deltamark.dataflow.kernels.core.blocks import Array, Array32, Cell, SizedOperator, Vector, vector_at
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import CHUNK, prefetch_ahead
+from deltamark.dataflow.kernels.core.steps import step
 from deltamark.dataflow.types import NULL
 
 
@@ -276,3 +277,12 @@ def unpack(op: UnpackBlock) -> None:
     for at in range(op.size):
         digit = number[at] // divisor % radix
         result[at] = NULL if nullable and digit == 0 else digit + low
+
+
+FILTER_RANGE = step(filter_range, idle=("size", "out_size"))
+FILTER_TRUE = step(filter_true, idle=("size", "out_size"))
+TAKE, LOOKUP, MEMBER, CHOOSE, FILL = step(take), step(lookup), step(member), step(choose), step(fill)
+SET_BIT, PACK, UNPACK = step(set_bit), step(pack), step(unpack)
+ADD, SUBTRACT, MULTIPLY, QUOTIENT = step(add), step(subtract), step(multiply), step(quotient)
+EQUAL, LESS, AND, OR = step(equal), step(less), step(and_), step(or_)
+SUBTRACT_FROM, COALESCE = step(subtract_from), step(coalesce)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import NONE, Array, Arrays, Block, Cell, Cells, Operator, Vectors
 from deltamark.dataflow.kernels.core.dispatcher import kernel
-from deltamark.dataflow.kernels.hashing.hash_map import KeyMap
+from deltamark.dataflow.kernels.core.steps import step
 from deltamark.dataflow.types import FOREVER
 
 MAX_FAN_OUT = 1 << 18
@@ -83,13 +83,6 @@ IDLE_BLOCK_WORDS: int = IdleBlock.size_in_words
 IDLE_WORDS = IDLE_BLOCK_WORDS - 1
 
 
-class RoomBlock(Operator):
-    """Makes room in a map for as many keys as `coming`."""
-
-    keys: KeyMap
-    coming: Cell
-
-
 class SliceBlock(Operator):
     """Binds other cells to this worker's slice of an input."""
 
@@ -98,12 +91,6 @@ class SliceBlock(Operator):
     time: Cell
     diff: Cell
     cells: Cells
-
-
-class LateBlock(Operator):
-    """Refers to the block of another operator, of which it is a second half."""
-
-    block: int
 
 
 class CollectBlock(Operator):
@@ -230,3 +217,6 @@ def collect(op: CollectBlock) -> None:
         for at in range(size):
             target[at] = source[at]
     op.collected = collected + size
+
+
+TAKE_SLICE, COLLECT = step(take_slice), step(collect, idle=("size",))

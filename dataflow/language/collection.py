@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
-from numbers import Integral
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Literal, NoReturn
 
 from deltamark.dataflow.language.binder import bind, bind_value, column_value, condition, ratio_columns
@@ -28,6 +28,7 @@ from deltamark.dataflow.operators.join import Join
 from deltamark.dataflow.operators.linear import Concat, Filter, Negate, Project, subtracts
 from deltamark.dataflow.operators.node import Node, is_unique, walk
 from deltamark.dataflow.operators.null_row import NullRow
+from deltamark.dataflow.operators.sample import Sample
 from deltamark.dataflow.operators.threshold import Threshold
 from deltamark.dataflow.operators.top import Direction, TopK
 from deltamark.dataflow.plan.terms import Ratio, Term, column, null
@@ -269,6 +270,19 @@ class Collection:
         rest: list[tuple[str, Direction]] = [(name, "ascending") for name in self.schema.names if name not in named]
         schema = replace(self.schema, rows=min(k, self.schema.rows))
         return Collection(TopK(self.node, k, (*given, *rest), schema=schema))
+
+    def sample(self, fraction: float, by: Names = ()) -> Collection:
+        """Keep a fraction of the rows, or of some columns' values with their rows: `sales.sample(0.1, by="shop")`.
+
+        Values decide whether a row is kept, so every run, batch and worker keeps the same rows. Without columns the
+        whole row decides.
+        """
+        if not isinstance(fraction, Real) or not 0 <= fraction <= 1:
+            raise DeltamarkError("not a fraction", repr(fraction), "give a number from 0 to 1")
+        keys = _names(by) or self.schema.names
+        for name in keys:
+            self.schema[name]  # an unknown column is an error
+        return Collection(Sample(self.node, float(fraction), keys, schema=self.schema))
 
     def or_null(self) -> Collection:
         """Add one row of NULL while there are no rows, as SQL's aggregate over an empty table has."""

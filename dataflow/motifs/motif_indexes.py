@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.builder.growth import pack_index
 from deltamark.dataflow.codegen.compiled import Compiled
 from deltamark.dataflow.codegen.compiler import compile_plans
 from deltamark.dataflow.kernels.core.blocks import Array
@@ -22,10 +21,13 @@ from deltamark.dataflow.kernels.hashing.hash_map import id_limit
 from deltamark.dataflow.kernels.motifs import bigjoin
 from deltamark.dataflow.kernels.motifs import index as index_kernel
 from deltamark.dataflow.kernels.motifs import layout as kernel
+from deltamark.dataflow.kernels.motifs.extend import EXTEND
+from deltamark.dataflow.kernels.motifs.index import SETTLE_INDEX, SettleIndexBlock, pack_index
 from deltamark.dataflow.kernels.motifs.layout import BigJoin, KeyColumn, Prefix, PrefixLevel, StaticExtender
-from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.kernels.program import COLLECT
 from deltamark.dataflow.kernels.status import FAILED, NEEDS_ROOM
 from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.operators.consolidate import CONSOLIDATE
 from deltamark.dataflow.operators.errors import wide_weight
 from deltamark.dataflow.operators.extend import Extend
 from deltamark.dataflow.operators.index import Index, Indexed
@@ -203,7 +205,7 @@ LOAD_ROWS = 1 << 14
 RANGES_PER_SHARE = 64
 """Ranges of the first atom's keys in a share: many, because ranges differ in their number of matches. Not measured."""
 
-DELTA_QUERY_OPS = (Opcode.EXTEND, Opcode.CONSOLIDATE, Opcode.COLLECT)
+DELTA_QUERY_STEPS = (EXTEND, CONSOLIDATE, COLLECT)
 """Operators of delta queries, which are dropped from the program: only the indexes that they use are kept."""
 
 
@@ -232,7 +234,7 @@ class MotifIndexes:
         self._variables = variables
         compiled = compile_plans({f"rule {number}": each.node for number, each in enumerate(found)})
         self._program = compiled.program
-        self._program.ops = [each for each in self._program.ops if each.opcode not in DELTA_QUERY_OPS]
+        self._program.ops = [each for each in self._program.ops if each.step not in DELTA_QUERY_STEPS]
         self._program.slice_rows = LOAD_ROWS
         self._worker = Worker(compiled)
         self._seed, *self._levels = [
@@ -256,8 +258,8 @@ class MotifIndexes:
             self._worker.last = -1  # all parts have the same time
             self._worker.run(self._worker.checked(batches), drop=True)
         for op in self._program.ops:
-            if op.opcode == Opcode.SETTLE_INDEX:
-                pack_index(self._program, op.block)
+            if op.step is SETTLE_INDEX:
+                pack_index(self._program.memory, SettleIndexBlock(op.block))
 
     def index_bytes(self) -> int:
         """Count the bytes of the indexes."""

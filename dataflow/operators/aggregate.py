@@ -11,13 +11,12 @@ from deltamark.dataflow.builder.keys import Key, key_columns, key_ids, key_of, k
 from deltamark.dataflow.builder.program import BlockAddress, Program, VectorAddress
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.builder.terms import evaluate
-from deltamark.dataflow.kernels.core.blocks import Operator
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, view
-from deltamark.dataflow.kernels.groups.aggregate import AggregateBlock, Group, group_words
+from deltamark.dataflow.kernels.core.steps import Step
+from deltamark.dataflow.kernels.groups.aggregate import AGGREGATE, AggregateBlock, Group, group_words
 from deltamark.dataflow.kernels.hashing import hash_map
-from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.parallel import exchange
-from deltamark.dataflow.kernels.parallel.prefix_aggregate import PrefixAggregateBlock
+from deltamark.dataflow.kernels.parallel.prefix_aggregate import PREFIX_AGGREGATE
 from deltamark.dataflow.operators.distribution import SLICED, Columns, Distribution, OperatorDistribution, gather
 from deltamark.dataflow.operators.errors import described, negative_multiplicity
 from deltamark.dataflow.operators.input import Input, row_count
@@ -107,7 +106,7 @@ class Aggregate(Node):
 class AppendOperator(Protocol):
     """Appends an operator, such as `Program.add` does."""
 
-    def __call__(self, code: int, kind: type[Operator], **fields: int) -> BlockAddress: ...
+    def __call__(self, step: Step, **fields: int) -> BlockAddress: ...
 
 
 @dataclass(frozen=True)
@@ -170,7 +169,7 @@ def _aggregate(stream: Stream, node: Aggregate, append: AppendOperator) -> Strea
     columns = {name: out[cell] for name, cell in summed.items()}
     state = reserve(keys.capacity * words)
     block = append(
-        Opcode.AGGREGATE, AggregateBlock, size=stream.size, time=stream.time, diff=stream.diff, key=key.cell,
+        AGGREGATE, size=stream.size, time=stream.time, diff=stream.diff, key=key.cell,
         keys=keys.block, frontier=program.frontier, sums=len(sums), values=program.table(list(sums)), state=state,
         saved=reserve(UNBOUNDED_WORDS), touched=reserve(UNBOUNDED_WORDS), out_size=size, out_time=time, out_diff=diff,
         out_key=out_key, out=program.table(list(out.values())),
@@ -183,13 +182,13 @@ def _aggregate(stream: Stream, node: Aggregate, append: AppendOperator) -> Strea
     return with_keys(Stream(program, size, time, diff, columns.__getitem__, columns), out_key, key, names, types)
 
 
-def _add_prefix_aggregate(program: Program, code: int, kind: type[AggregateBlock], **fields: int) -> BlockAddress:
+def _add_prefix_aggregate(program: Program, step: Step, **fields: int) -> BlockAddress:
     """Append a prefix aggregate over an aggregate, which is made of `fields`; return the aggregate's block."""
     memory, workers, until = program.memory, program.workers, program.cell()
-    block = program.block(kind, opcode=code, **fields | {"frontier": until})
+    block = program.block(step.block, opcode=0, **fields | {"frontier": until})
     mails = [memory.share(UNBOUNDED_WORDS) for _ in range(exchange.SLOTS * workers)]
     program.add(
-        Opcode.PREFIX_AGGREGATE, PrefixAggregateBlock, aggregate=block, worker=program.worker, workers=workers,
+        PREFIX_AGGREGATE, aggregate=block, worker=program.worker, workers=workers,
         frontier=program.frontier, until=until, post=memory.share(exchange.LINE * workers), mails=program.table(mails),
         places=memory.reserve(UNBOUNDED_WORDS), spins=program.spins,
     )  # fmt: skip

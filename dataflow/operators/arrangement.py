@@ -17,12 +17,12 @@ from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.builder.sweeps import TextStore
 from deltamark.dataflow.builder.terms import evaluate
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
+from deltamark.dataflow.kernels.arrangements.insert import INSERT
 from deltamark.dataflow.kernels.arrangements.lists import id_of_row
 from deltamark.dataflow.kernels.core.blocks import vector_at
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, view
 from deltamark.dataflow.kernels.groups import garbage
 from deltamark.dataflow.kernels.hashing import hash_map
-from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.text.pool import TextPool
 from deltamark.dataflow.operators.errors import negative_multiplicity
 from deltamark.dataflow.operators.linear import filter_bits
@@ -115,7 +115,7 @@ def arrange(stream: Stream, key: ArrangedKey, keys: KeyIds, terms: Sequence[Term
     is_sparse = not keys.are_hashed and MIN_KEYS_PER_ROW * rows <= keys.capacity
     present = reserve(-(-keys.capacity // 64)) if is_sparse else 0
     block = program.add(
-        Opcode.INSERT, ArrangementBlock, size=stream.size, time=stream.time, diff=stream.diff, key=key.of.cell,
+        INSERT, size=stream.size, time=stream.time, diff=stream.diff, key=key.of.cell,
         keys=keys.block, frontier=program.frontier, lists=reserve(keys.capacity), present=present,
         pending=reserve(keys.capacity), debts=reserve(keys.capacity),
         **{each: reserve(UNBOUNDED_WORDS) for each in GROWING}, columns=len(terms),

@@ -9,8 +9,7 @@ from deltamark.dataflow.builder.program import Address, BlockAddress, ProgramPar
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.builder.texts import texts_of_numbers
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
-from deltamark.dataflow.kernels.opcodes import Opcode
-from deltamark.dataflow.kernels.program import CollectBlock
+from deltamark.dataflow.kernels.program import COLLECT
 from deltamark.dataflow.types import Schema
 
 
@@ -45,7 +44,5 @@ def collect(stream: Stream, schema: Schema) -> Root:
     out = program.table(list(vectors[0]))
     for index in range(len(inputs)):
         program.set_per_worker(Address(out + 8 * index), [own[index] for own in vectors])
-    block = program.add(
-        Opcode.COLLECT, CollectBlock, size=stream.size, columns=len(inputs), inputs=program.table(inputs), out=out
-    )
+    block = program.add(COLLECT, size=stream.size, columns=len(inputs), inputs=program.table(inputs), out=out)
     return Root(names, tuple(arrays), texts, block, vectors, program.part)

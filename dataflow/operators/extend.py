@@ -11,7 +11,6 @@ from deltamark.dataflow.builder.program import NO_VECTOR, BlockAddress, VectorAd
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.kernels.motifs import extend as kernel
 from deltamark.dataflow.kernels.motifs.extend import DeltaExtender
-from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.operators.distribution import (
     WHOLE,
     Columns,
@@ -190,7 +189,7 @@ def _extend(stream: Stream, node: Extension, indexes: Sequence[Index], names: It
     bound = stream.column(new) if is_bound else NO_VECTOR
     size, time, diff, rows, values = program.cell(), *(program.vector() for _ in range(4))
     block = program.add(
-        Opcode.EXTEND, kernel.ExtendBlock, size=stream.size, time=stream.time, diff=stream.diff,
+        kernel.EXTEND, size=stream.size, time=stream.time, diff=stream.diff,
         extender_count=len(indexes), extenders=program.table(table), is_bound=is_bound, bound=bound,
         proposer=node.proposes, mode=node.mode(names), out_size=size,
         out_time=time, out_diff=diff, out_row=rows, out_value=values, fan_out=program.fan_out,

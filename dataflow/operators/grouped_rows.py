@@ -13,7 +13,7 @@ from deltamark.dataflow.builder.sweeps import TextStore
 from deltamark.dataflow.builder.texts import text_store
 from deltamark.dataflow.kernels.core.blocks import Array8
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
-from deltamark.dataflow.kernels.expressions import BinaryBlock
+from deltamark.dataflow.kernels.expressions import SUBTRACT_FROM
 from deltamark.dataflow.kernels.groups import garbage
 from deltamark.dataflow.kernels.groups.grouped_rows import (
     GROUP_WORDS,
@@ -21,10 +21,10 @@ from deltamark.dataflow.kernels.groups.grouped_rows import (
     TWO_LIMITS,
     WIDE_WEIGHT,
     GroupedRowsBlock,
+    GroupStep,
     RowRecord,
     RowTable,
 )
-from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.ordered.btree import MAX_DEPTH, BTree
 from deltamark.dataflow.kernels.text.pool import TextPool
 from deltamark.dataflow.operators.errors import negative_multiplicity, wide_weight, wrong_row
@@ -132,7 +132,7 @@ def reverse_order(stream: Stream, cell: VectorAddress, minuend: int | None) -> V
     if minuend is None:
         return cell
     result = stream.program.vector()
-    stream.program.add(Opcode.SUBTRACT_FROM, BinaryBlock, size=stream.size, a=cell, constant=minuend, result=result)
+    stream.program.add(SUBTRACT_FROM, size=stream.size, a=cell, constant=minuend, result=result)
     return result
 
 
@@ -148,8 +148,7 @@ def stored_columns(
 
 
 def grouped_rows(
-    operator: int,
-    block_class: type[GroupedRowsBlock],
+    step: GroupStep,
     keys: KeyIds,
     inputs: Sequence[RowInput],
     *,
@@ -165,7 +164,7 @@ def grouped_rows(
     size, time, diff, *out = (program.cell(), *(program.vector() for _ in range(2 + len(columns))))
     reserve, address = program.memory.reserve, program.read
     block = program.add(
-        Opcode.UPDATE_GROUPS, block_class, operator=operator, keys=keys.block,
+        step, keys=keys.block,
         groups=reserve(keys.capacity * GROUP_WORDS), frontier=program.frontier, touched=reserve(UNBOUNDED_WORDS),
         out_size=size, out_time=address(time), out_diff=address(diff), out=program.table(list(map(address, out))),
         **fields,

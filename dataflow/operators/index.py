@@ -11,8 +11,7 @@ from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
 from deltamark.dataflow.kernels.hashing.hash_map import key_of as key_of_id
 from deltamark.dataflow.kernels.motifs import index as kernel
-from deltamark.dataflow.kernels.motifs.index import OVERFLOW, SettleIndexBlock
-from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.kernels.motifs.index import OVERFLOW, SETTLE_INDEX
 from deltamark.dataflow.kernels.ordered.sorted_lists import SIZE_CLASSES
 from deltamark.dataflow.operators.errors import negative_multiplicity, wide_weight
 from deltamark.dataflow.types import Type
@@ -84,7 +83,7 @@ def index(stream: Stream, of: Indexed, value: Type, rows: RowCount) -> Index:
         raise DeltamarkError("a range that is too wide for an index", actual, "declare narrower bounds")
     width = 4 if value.high - value.low < MAX_NARROW_RANGE else 8
     block = program.add(
-        Opcode.INSERT_INDEX, kernel.IndexBlock, width=width, heads=reserve(2 * keys.capacity),
+        kernel.INSERT_INDEX, width=width, heads=reserve(2 * keys.capacity),
         pool=reserve(UNBOUNDED_WORDS), weights=reserve(2 * UNBOUNDED_WORDS), free=program.words(SIZE_CLASSES),
         size=stream.size, time=stream.time, diff=stream.diff, key=key.cell, value=stream.column(of.value),
         keys=keys.block, frontier=program.frontier, low=value.low,
@@ -97,5 +96,5 @@ def index(stream: Stream, of: Indexed, value: Type, rows: RowCount) -> Index:
 
 def settle(program: Program, index: Index) -> None:
     """Append the settling of an index, which runs after all of its readers."""
-    program.add_late(Opcode.SETTLE_INDEX, SettleIndexBlock, index=index.block)
+    program.add_late(SETTLE_INDEX, index=index.block)
     program.add_state(index)

@@ -10,8 +10,7 @@ from deltamark.dataflow.builder.keys import RowCount
 from deltamark.dataflow.builder.program import NO_VECTOR, CellAddress, Program, VectorAddress
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.builder.texts import InputText, numbers_of
-from deltamark.dataflow.kernels.opcodes import Opcode
-from deltamark.dataflow.kernels.program import InputBlock, SliceBlock
+from deltamark.dataflow.kernels.program import TAKE_SLICE, InputBlock
 from deltamark.dataflow.operators.distribution import SLICED, Columns, Distribution, OperatorDistribution
 from deltamark.dataflow.operators.node import Emission, JoinReads, Keys, Node, Requirement, expected_rows, walk
 from deltamark.dataflow.plan.term_sql import listed
@@ -87,7 +86,7 @@ class InputReader:
         arrays = {name: (program.alias(), width) for name, (_, width) in self.arrays.items()}
         size, time, diff = program.cell(), program.alias(), program.alias()
         cells = program.table([cell for cell, _ in arrays.values()])
-        program.add(Opcode.TAKE_SLICE, SliceBlock, input=self.block, size=size, time=time, diff=diff, cells=cells)
+        program.add(TAKE_SLICE, input=self.block, size=size, time=time, diff=diff, cells=cells)
         return self._stream(size, time, diff, arrays)
 
     def _stream(

@@ -9,9 +9,8 @@ from functools import cached_property
 
 from deltamark.dataflow.builder.program import BlockAddress, Program, VectorAddress
 from deltamark.dataflow.builder.stream import Stream
-from deltamark.dataflow.kernels.arrangements.join import JoinBlock, JoinSide
+from deltamark.dataflow.kernels.arrangements.join import JOIN, JoinSide
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
-from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.operators.arrangement import Arrangement
 from deltamark.dataflow.operators.distribution import (
     WHOLE,
@@ -173,7 +172,7 @@ def _join(
     """
     size, time, diff, *slots = (program.cell(), *(program.vector() for _ in range(4)))
     left, right = (_side(program, *side, cell) for side, cell in zip(sides, slots, strict=True))
-    program.add(Opcode.JOIN, JoinBlock, left=left, right=right, size=size, time=time, diff=diff)
+    program.add(JOIN, left=left, right=right, size=size, time=time, diff=diff)
     program.add_state(WeightOverflow())
 
     def compute(name: str) -> VectorAddress:

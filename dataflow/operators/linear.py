@@ -1,4 +1,4 @@
-"""Operators without state: filter, projection, negation and concatenation."""
+"""Operators without state: filter, projection, negation and concatenation, which merges streams."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from deltamark.dataflow.builder.stream import Selection, Stream
 from deltamark.dataflow.builder.terms import evaluate
 from deltamark.dataflow.builder.texts import InputText, numbers_of
 from deltamark.dataflow.kernels import expressions
-from deltamark.dataflow.kernels.arrangements.merge import MergeBlock, MergedStream
-from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.kernels.core.blocks import Array, Block, Cell, Operator, Vector, Vectors
+from deltamark.dataflow.kernels.core.dispatcher import kernel
+from deltamark.dataflow.kernels.core.steps import step, words_of
 from deltamark.dataflow.operators.distribution import (
     ANYWHERE,
     WHOLE,
@@ -27,10 +28,11 @@ from deltamark.dataflow.operators.node import Emission, JoinReads, Keys, Node, P
 from deltamark.dataflow.plan.selectivity import DEFAULT_SELECTIVITY, column_ranges, other_conditions, selectivity
 from deltamark.dataflow.plan.term_sql import identifier, sql
 from deltamark.dataflow.plan.terms import Coalesce, Column, Constant, IsNull, Not, Term, all_of, conjuncts
+from deltamark.dataflow.types import FOREVER
 
 
 @dataclass(frozen=True, eq=False)
-class _Linear(Node):
+class Linear(Node):
     """An operator of one row at a time, which any worker can run on any rows."""
 
     rows: Node
@@ -49,7 +51,7 @@ class _Linear(Node):
 
 
 @dataclass(frozen=True, eq=False)
-class Filter(_Linear):
+class Filter(Linear):
     """The rows that satisfy a condition."""
 
     condition: Term
@@ -93,7 +95,7 @@ def _is_not_null(condition: Term, name: str) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Project(_Linear):
+class Project(Linear):
     """Named terms over each row."""
 
     columns: tuple[tuple[str, Term], ...]
@@ -176,15 +178,13 @@ def _source(term: Term, rows: Node) -> str | None:
 
 
 @dataclass(frozen=True, eq=False)
-class Negate(_Linear):
+class Negate(Linear):
     """The rows with negated weights."""
 
     def emit(self, emission: Emission, streams: Sequence[Stream]) -> Stream:
         (stream,) = streams
         diff = stream.program.vector()
-        stream.program.add(
-            Opcode.SUBTRACT_FROM, expressions.BinaryBlock, size=stream.size, a=stream.diff, constant=0, result=diff
-        )
+        stream.program.add(expressions.SUBTRACT_FROM, size=stream.size, a=stream.diff, constant=0, result=diff)
         return Stream(stream.program, stream.size, stream.time, diff, stream.column)
 
 
@@ -245,11 +245,11 @@ class Concat(Node):
 def filter_bits(stream: Stream, conditions: Sequence[Term]) -> VectorAddress:
     """Append the evaluation of conditions; return the cell of numbers, each bit of which stands for a condition."""
     program, result = stream.program, stream.program.vector()
-    program.add(Opcode.FILL, expressions.FillBlock, size=stream.size, value=0, result=result)
+    program.add(expressions.FILL, size=stream.size, value=0, result=result)
     for bit, condition in enumerate(conditions):
         narrowed = _narrowed(Selection(stream, NO_VECTOR, stream.size), condition)
         selected, size = narrowed.selected, narrowed.size
-        program.add(Opcode.SET_BIT, expressions.SetBitBlock, size=size, selected=selected, bit=bit, result=result)
+        program.add(expressions.SET_BIT, size=size, selected=selected, bit=bit, result=result)
     return result
 
 
@@ -259,7 +259,7 @@ def _narrowed(rows: Selection, condition: Term) -> Selection:
     for column, low, high in column_ranges(conjuncts(condition)):
         (values, width), out, out_size = stream.stored(column), program.vector(), program.cell()
         program.add(
-            Opcode.FILTER_RANGE, expressions.FilterRangeBlock, size=rows.size, values=values, width=width, low=low,
+            expressions.FILTER_RANGE, size=rows.size, values=values, width=width, low=low,
             high=high, selected=rows.selected, out=out, out_size=out_size,
         )  # fmt: skip
         rows = Selection(stream, out, out_size)
@@ -267,7 +267,7 @@ def _narrowed(rows: Selection, condition: Term) -> Selection:
         satisfied = evaluate(selected_rows(rows) if rows.selected else stream, term)
         out, out_size = program.vector(), program.cell()
         program.add(
-            Opcode.FILTER_TRUE, expressions.FilterTrueBlock, size=rows.size, condition=satisfied,
+            expressions.FILTER_TRUE, size=rows.size, condition=satisfied,
             selected=rows.selected, out=out, out_size=out_size,
         )  # fmt: skip
         rows = Selection(stream, out, out_size)
@@ -308,7 +308,7 @@ def concat(program: Program, streams: Sequence[Stream], names: Sequence[str]) ->
     inputs = [_merged(program, stream, names) for stream in streams]
     out, size = [program.vector() for _ in range(len(names) + 2)], program.cell()
     program.add(
-        Opcode.MERGE, MergeBlock, streams=len(streams), inputs=program.table(inputs), columns=len(out), out_size=size,
+        MERGE, streams=len(streams), inputs=program.table(inputs), columns=len(out), out_size=size,
         out=program.table(out),
     )  # fmt: skip
     columns = dict(zip(names, out[2:], strict=True))
@@ -331,3 +331,64 @@ def is_consolidated(root: Node) -> bool:
     if isinstance(root, Project):
         return set(root.copied.values()) >= set(root.rows.schema.names) and is_consolidated(root.rows)
     return root.consolidated
+
+
+class MergedStream(Block):
+    """One of the streams."""
+
+    size: Cell
+    time: Vector
+    columns: Vectors
+    """All columns, of which the first two are the times and the diffs."""
+    position: int = 0
+    """The number of its rows that are in the output."""
+
+
+class MergeBlock(Operator):
+    """The streams, and their merged stream."""
+
+    streams: int
+    """The number of streams."""
+    inputs: Array
+    """The address of the `MergedStream` of each."""
+    columns: int
+    out_size: Cell
+    out: Vectors
+
+
+@kernel
+def merge(op: MergeBlock) -> int:
+    """Merge the rows of the slice."""
+    streams, inputs, columns, size = op.streams, op.inputs, op.columns, 0
+    for index in range(streams):
+        MergedStream(inputs[index]).position = 0
+    while True:
+        first, least = -1, FOREVER
+        for index in range(streams):
+            stream = MergedStream(inputs[index])
+            at = stream.position
+            if at < stream.size and stream.time[at] < least:
+                first, least = index, stream.time[at]
+        if first < 0:
+            break
+        stream = MergedStream(inputs[first])
+        start = stream.position
+        stop, rows, times = start + 1, stream.size, stream.time
+        while stop < rows and times[stop] == least:
+            stop += 1
+        for column in range(columns):
+            source, target = stream.columns[column][start:], op.out[column][size:]
+            for at in range(stop - start):
+                target[at] = source[at]
+        size += stop - start
+        stream.position = stop
+    op.out_size = size
+    return 0
+
+
+def _idle(op: MergeBlock) -> tuple[int, ...]:
+    sizes = [word for at in range(op.streams) for word in words_of(MergedStream(op.inputs[at]), "size")]
+    return (*sizes, *words_of(op, "out_size"))
+
+
+MERGE = step(merge, idle=_idle)

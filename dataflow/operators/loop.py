@@ -23,12 +23,12 @@ from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, view
 from deltamark.dataflow.kernels.hashing.hash_map import key_of as key_of_id
 from deltamark.dataflow.kernels.loops import reduce_state as kernel
 from deltamark.dataflow.kernels.loops.cycles import CycleDetector
-from deltamark.dataflow.kernels.loops.iterate import IterateBlock, LoopSourceBlock, RepeatBlock
-from deltamark.dataflow.kernels.loops.join import LoopJoinBlock
-from deltamark.dataflow.kernels.loops.reduce_state import LoopReduce, ReduceInputBlock, ReduceRow
+from deltamark.dataflow.kernels.loops.iterate import ENTER, ITERATE, REPEAT, IterateBlock
+from deltamark.dataflow.kernels.loops.join import LOOP_JOIN
+from deltamark.dataflow.kernels.loops.reduce import BUFFER_UPDATES
+from deltamark.dataflow.kernels.loops.reduce_state import LoopReduce, ReduceRow
 from deltamark.dataflow.kernels.loops.trace import Trace, TraceRow
 from deltamark.dataflow.kernels.loops.worklist import Worklist
-from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.operators.arrangement import Arrangement
 from deltamark.dataflow.operators.errors import WeightOverflow, negative_multiplicity, wide_weight
 from deltamark.dataflow.operators.grouped_rows import COMPLEMENTED, reverse_order
@@ -77,7 +77,7 @@ def enter(stream: Stream, names: Sequence[str], *, is_beginning: bool) -> tuple[
     out, size = [program.vector() for _ in inputs], program.cell()
     buffers = [program.memory.reserve(UNBOUNDED_WORDS) for _ in inputs]
     block = program.add(
-        Opcode.ENTER, LoopSourceBlock, size=stream.size, columns=len(inputs), inputs=program.table(inputs),
+        ENTER, size=stream.size, columns=len(inputs), inputs=program.table(inputs),
         buffers=program.table(buffers), out_size=size, out=program.table(out), is_beginning=is_beginning,
     )  # fmt: skip
     columns = dict(zip(names, out[2:], strict=True))
@@ -135,7 +135,7 @@ def loop_join(
     trace = _trace(side, columns, key_width=1, record_words=TraceRow.size_in_words + len(columns))
     size, iteration, diff, slot, *out = (program.cell(), *(program.vector() for _ in range(3 + len(columns))))
     block = program.add(
-        Opcode.LOOP_JOIN, LoopJoinBlock, trace=trace, outer=outer.block, now=now, size=size, iteration=iteration,
+        LOOP_JOIN, trace=trace, outer=outer.block, now=now, size=size, iteration=iteration,
         diff=diff, slot=slot, columns=program.table(out), hits=program.memory.reserve(UNBOUNDED_WORDS),
     )  # fmt: skip
     program.add_state(LoopJoinState(trace))
@@ -214,7 +214,7 @@ class LoopReduction:
         record_words = ReduceRow.size_in_words
         trace = _trace(side, [self._value(stream)], key_width=kernel.STATE_WIDTH, record_words=record_words)
         LoopReduce(self.block).as_words.trace = trace
-        self.program.add(Opcode.BUFFER_UPDATES, ReduceInputBlock, reduce=self.block)
+        self.program.add(BUFFER_UPDATES, reduce=self.block)
         self.program.add_state(self)
 
     def _value(self, stream: Stream) -> VectorAddress:
@@ -281,7 +281,7 @@ class LoopHead:
         """Append the head of a loop. joins: the number of joins inside; now: the cell of the epoch."""
         position = len(program.ops)
         block = program.add(
-            Opcode.ITERATE, IterateBlock, frontier=program.frontier, now=now, max_rows=MAX_ROWS,
+            ITERATE, frontier=program.frontier, now=now, max_rows=MAX_ROWS,
             source_count=len(sources), sources=program.table(sources), join_count=joins,
             joins=program.words(max(joins, 1)), reduce=reduction.block,
         )  # fmt: skip
@@ -293,4 +293,4 @@ class LoopHead:
         head, length = IterateBlock(self.block), len(self.program.ops) - self.position
         head.length = length
         view(head.joins.address, max(len(joins), 1))[: len(joins)] = joins
-        self.program.add(Opcode.REPEAT, RepeatBlock, length=length)
+        self.program.add(REPEAT, length=length)

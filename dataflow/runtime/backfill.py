@@ -27,12 +27,11 @@ from deltamark.dataflow.builder.program import SLICE_ROWS, Op, Schedule
 from deltamark.dataflow.codegen.compiled import SharedArrangement
 from deltamark.dataflow.codegen.compiler import Added
 from deltamark.dataflow.kernels.arrangements import join_cursor as kernel
-from deltamark.dataflow.kernels.arrangements.join import JoinBlock
+from deltamark.dataflow.kernels.arrangements.join import JOIN, JoinBlock
 from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.memory import Scratch, view
 from deltamark.dataflow.kernels.hashing.hash_map import id_limit
-from deltamark.dataflow.kernels.loops.iterate import IterateBlock
-from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.kernels.loops.iterate import ITERATE, IterateBlock
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.operators.arrangement import Arrangement
 from deltamark.dataflow.operators.linear import subtracts
@@ -126,9 +125,6 @@ class PendingPlan:
     """Whether the plan runs with the others, so that the next feed returns the answer of the backfill."""
 
 
-ENDING = (Opcode.AGGREGATE, Opcode.THRESHOLD, Opcode.UPDATE_GROUPS, Opcode.CONSOLIDATE)
-"""Operators that emit at the end of a time."""
-
 BATCH_ROWS = 1 << 14
 """The most rows of an arrangement that are read as one batch. Not measured."""
 
@@ -137,12 +133,11 @@ class HistoryLoad:
     """Loads history into new operators of a worker. scratch: has the memory that is needed meanwhile."""
 
     def __init__(self, worker: Worker, ops: Sequence[Op], scratch: Scratch, *, subtracts: bool) -> None:
-        ending = ENDING if subtracts else ()
         self._worker, self._program, self._scratch = worker, worker.compiled.program, scratch
-        self._loops = {each: _loop(ops, at) for at, each in enumerate(ops) if each.opcode == Opcode.ITERATE}
+        self._loops = {each: _loop(ops, at) for at, each in enumerate(ops) if each.step is ITERATE}
         looping = {each for loop in self._loops.values() for each in loop}
-        self._sources = [each for each in ops if each.opcode in (Opcode.JOIN, Opcode.ITERATE, *ending)]
-        self._others = [each for each in ops if each.opcode != Opcode.JOIN and each not in looping]
+        self._sources = [each for each in ops if each.step in (JOIN, ITERATE) or (subtracts and each.step.ends_times)]
+        self._others = [each for each in ops if each.step is not JOIN and each not in looping]
         self._subtracts = subtracts
 
     def steps(self, inputs: Iterable[Iterator[None]], time: int) -> Iterator[None]:
@@ -150,14 +145,14 @@ class HistoryLoad:
         everything = self._schedule(self._others)
         frontier = time if self._subtracts else time + 1
         for each in self._sources:
-            if each.opcode == Opcode.JOIN:
+            if each.step is JOIN:
                 _empty(each)
         for _ in chain.from_iterable(inputs):
             self._run(everything, frontier)
             yield
         self._run(everything, frontier)  # an aggregate over no rows has a row
         for each in self._sources:
-            if each.opcode == Opcode.JOIN:
+            if each.step is JOIN:
                 for _ in self._pairs(each, time):
                     self._run(everything, frontier)
                     yield

@@ -21,18 +21,16 @@ from typing import TypeVar
 import numpy as np
 
 from deltamark.dataflow.batch import BYTES, Batch, EachBatch, Pointers
-from deltamark.dataflow.builder.growth import make_room
 from deltamark.dataflow.builder.program import Op, OperatorState, ProgramPart, Schedule
 from deltamark.dataflow.builder.texts import read_texts
 from deltamark.dataflow.codegen.compiled import Compiled
 from deltamark.dataflow.explain import Measurement, Measurements
-from deltamark.dataflow.kernels import interpreter, status
+from deltamark.dataflow.interpreter.run import run
+from deltamark.dataflow.kernels import status
 from deltamark.dataflow.kernels.batches import BatchesBlock, take_batch
-from deltamark.dataflow.kernels.core.blocks import Operator
 from deltamark.dataflow.kernels.core.guard import REGISTRY, OutOfBoundsError, lent
 from deltamark.dataflow.kernels.core.memory import view
-from deltamark.dataflow.kernels.loops.iterate import IterateBlock
-from deltamark.dataflow.kernels.opcodes import Opcode
+from deltamark.dataflow.kernels.loops.iterate import ITERATE, IterateBlock
 from deltamark.dataflow.kernels.program import CollectBlock, ProgramBlock
 from deltamark.dataflow.runtime.inputs import Accepted, InputBinding
 from deltamark.errors import DeltamarkError, unknown
@@ -162,11 +160,12 @@ class Worker:
             at, reason = divmod(stopped, 4)
             if reason == status.FAILED:
                 self.failed_step = self.step
-                raise self._program.states[schedule.ops[at]].problem()
+                raise self._program.states[schedule.ops[at].block].problem()
             if reason == status.WAITING:
                 self.wait()
             else:
-                make_room(self._program, schedule.ops[at])
+                op = schedule.ops[at]
+                op.step.make_room(self._program.memory, op.block)
             stopped = _interpret(schedule, at)
 
     @property
@@ -322,13 +321,11 @@ class Worker:
 
 def _interpret(schedule: Schedule, start: int) -> int:
     try:
-        stopped: int = interpreter.run(schedule.block, start)
+        stopped: int = run(schedule.block, start)
     except OutOfBoundsError:
         at = ProgramBlock(schedule.block).running
-        block = schedule.ops[at]
-        fault = REGISTRY.fault() if REGISTRY else ""
-        name = Opcode(Operator(block).opcode).name
-        raise OutOfBoundsError(f"operator {at}, {name} at {block:#x}: {fault}") from None
+        op, fault = schedule.ops[at], REGISTRY.fault() if REGISTRY else ""
+        raise OutOfBoundsError(f"operator {at}, {op.step.name} at {op.block:#x}: {fault}") from None
     return stopped
 
 
@@ -369,8 +366,7 @@ class Profile:
             if each is not None:
                 self._program.memory.release(each.block)
         self._slicing = self._program.schedule([each.block for each in self._compiled.inputs.values()], [])
-        ops = {each.block: each for each in self._program.ops}
-        remaining = [ops[block] for block in schedule.ops]
+        remaining = list(schedule.ops)
         self._steps = []
         while remaining:
             size = _size_of_step(remaining[0])
@@ -381,4 +377,4 @@ class Profile:
 
 def _size_of_step(op: Op) -> int:
     """Return the number of operators that must run together: a loop with its body, or one."""
-    return 1 + IterateBlock(op.block).length if op.opcode == Opcode.ITERATE else 1
+    return 1 + IterateBlock(op.block).length if op.step is ITERATE else 1

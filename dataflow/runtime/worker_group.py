@@ -18,7 +18,7 @@ import numpy as np
 
 from deltamark.dataflow.batch import BYTES, PADDING_BYTES, Batch, EachBatch, Pointers, Times, merged
 from deltamark.dataflow.explain import StateSizes, state_sizes
-from deltamark.dataflow.kernels import interpreter
+from deltamark.dataflow.interpreter.run import run
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, view
 from deltamark.dataflow.kernels.parallel.key_partition import MAX_WORKERS
 from deltamark.dataflow.language.collection import Collection
@@ -54,7 +54,7 @@ class WorkerGroup(LivePlans):
     ) -> None:
         if not 1 <= workers <= MAX_WORKERS:
             raise DeltamarkError("no such number of workers", workers, f"give from 1 to {MAX_WORKERS}")
-        interpreter.run.compile((numba.types.int64, numba.types.int64))
+        run.compile((numba.types.int64, numba.types.int64))
         super().__init__(plans, workers)
         self._program = self.compiled.program
         self._taken: dict[str, Pointers] = {}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import partial
 
+from deltamark.dataflow.interpreter.compilation import compile_kernels
 from deltamark.dataflow.kernels import compiled_before, is_writable
-from deltamark.dataflow.kernels.compilation import compile_kernels
 from deltamark.harness.console.progress import ProgressLine
 
 

@@ -9,13 +9,14 @@ import pytest
 from support.paths import ROOT
 
 LAYERS = (
-    "types", "arrow_values", "batch", "kernels", "plan", "builder", "operators", "language", "sql", "passes", "codegen",
-    "explain", "runtime", "motifs", "spark",
+    "types", "arrow_values", "batch", "kernels", "plan", "builder", "operators", "interpreter", "language", "sql",
+    "passes", "codegen", "explain", "runtime", "motifs", "spark",
 )  # fmt: skip
 """The packages and modules of `dataflow`, each of which imports from those before it."""
 
-UPWARD = {("language", "explain")}
-"""The exceptions: `Collection.explain` imports the compiler when it is called."""
+UPWARD = {("language", "explain"), ("builder", "interpreter")}
+"""The exceptions: `Collection.explain` imports the compiler when it is called, and a program the interpreter, which
+imports all operators, when it is built and when it runs."""
 
 ENGINE = "deltamark.dataflow."
 

@@ -16,6 +16,7 @@ from deltamark.dataflow.kernels.arrangements.slots import free_slot, take_slots,
 from deltamark.dataflow.kernels.core.blocks import Array32
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import prefetch
+from deltamark.dataflow.kernels.core.steps import step
 from deltamark.dataflow.kernels.hashing.hash_map import add, prefetch_entry
 
 FAR, NEAR = 32, 16
@@ -236,3 +237,6 @@ def _log(op: ArrangementBlock, size: int) -> None:
         op.log_time[first + at] = time[at]
         op.log_diff[first + at] = diff[at]
         op.log_key[first + at] = key[at]
+
+
+INSERT = step(insert, idle=("size",))

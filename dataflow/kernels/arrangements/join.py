@@ -18,6 +18,7 @@ from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
 from deltamark.dataflow.kernels.core.blocks import Array, Block, Cell, Operator, Vector
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import STEPS_PER_POLL, heed_signals, prefetch, too_wide
+from deltamark.dataflow.kernels.core.steps import step, words_of
 from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, find
 from deltamark.dataflow.kernels.status import DONE, FAILED
 from deltamark.dataflow.types import FOREVER
@@ -197,3 +198,10 @@ def _pair(op: JoinBlock, mine: JoinSide, theirs: JoinSide, hit: int, end_time: i
             out_theirs[size] = row
             size += 1
     return size
+
+
+def _idle(op: JoinBlock) -> tuple[int, ...]:
+    return words_of(op.left.rows, "size") + words_of(op.right.rows, "size") + words_of(op, "size")
+
+
+JOIN = step(join, idle=_idle)

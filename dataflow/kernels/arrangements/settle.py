@@ -23,7 +23,9 @@ from deltamark.dataflow.kernels.arrangements.lists import (
     weight_of,
 )
 from deltamark.dataflow.kernels.arrangements.slots import free_slot, has_many_dead, move_together
+from deltamark.dataflow.kernels.core.blocks import Operator
 from deltamark.dataflow.kernels.core.dispatcher import kernel
+from deltamark.dataflow.kernels.core.steps import step, words_of
 from deltamark.dataflow.kernels.hashing.hash_map import find, id_of, remove
 from deltamark.dataflow.kernels.status import DONE, FAILED
 
@@ -201,3 +203,16 @@ def _drop(op: ArrangementBlock, key_id: int, previous: int, slot: int, weight: i
     free_slot(op, slot)
     op.live -= 1
     op.negative_rows -= weight < 0
+
+
+class SettleBlock(Operator):
+    """The operator that settles the slice of an arrangement."""
+
+    arrangement: ArrangementBlock
+
+
+def _idle(op: SettleBlock) -> tuple[int, ...]:
+    return words_of(op.arrangement, "size", "negative_rows", "unpaid")
+
+
+SETTLE = step(settle, field_of=(SettleBlock, "arrangement"), idle=_idle)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from deltamark.dataflow.kernels.core.blocks import Array, Arrays, Block, Cell, Inline, Operator, Vector, Vectors
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import add_product, prefetch
+from deltamark.dataflow.kernels.core.steps import step
 from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, add, key_of, prefetch_entry, remove
 from deltamark.dataflow.kernels.status import FAILED
 
@@ -280,3 +281,6 @@ def _forget(op: AggregateBlock, key_id: int, group: Group) -> None:
         if group.numbers[word] != 0:
             return
     remove(op.keys, key_of(op.keys, key_id))
+
+
+AGGREGATE = step(aggregate, idle=("size", "touched_count", "out_size"), ends_times=True)

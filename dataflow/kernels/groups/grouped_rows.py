@@ -4,9 +4,13 @@ Operators that compare rows keep them as records: the weight, the weight before 
 the operator, and the values. A record is found by a hash of its values. The records that a time touches are chained by
 group. When the time ends, the operator walks the chain of each touched group, emits what has changed, and frees the
 records of weight zero. The order of the updates within a time is lost, and must not matter.
+
+The rows of a large group are divided into buckets by a hash of some columns.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 from deltamark.dataflow.kernels.core.blocks import (
     NONE,
@@ -17,14 +21,57 @@ from deltamark.dataflow.kernels.core.blocks import (
     Inline,
     Int32,
     Operator,
+    SizedOperator,
     Vector,
     Vectors,
 )
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import prefetch, wraps
-from deltamark.dataflow.kernels.groups.bucket import hash_columns
+from deltamark.dataflow.kernels.core.memory import Memory
+from deltamark.dataflow.kernels.core.steps import Step, doubled, move_table, step, words_of
 from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, add
-from deltamark.dataflow.kernels.hashing.hash_set import find_slot, move_entries, remove
+from deltamark.dataflow.kernels.hashing.hash_set import MAX_HASH, find_slot, move_entries, remove
+from deltamark.dataflow.kernels.hashing.mixing import mix
+
+
+class BucketBlock(SizedOperator):
+    """A vector of numbers of buckets, which count from 0."""
+
+    columns: int
+    inputs: Vectors
+    slice_columns: Arrays
+    """Scratch: the arrays of `inputs` during a slice."""
+    buckets: int
+    """The number of buckets."""
+    out: Vector
+
+
+@kernel
+def bucket(op: BucketBlock) -> None:
+    """Compute the buckets of the rows of the slice."""
+    size, out, buckets, columns = op.size, op.out, op.buckets, op.slice_columns
+    for column in range(op.columns):
+        columns[column] = op.inputs[column]
+    hash_columns(size, op.columns, columns, out)
+    for at in range(size):
+        out[at] = out[at] * buckets >> 31
+
+
+@kernel
+def hash_columns(size: int, count: int, columns: Arrays, hashes: Array) -> None:
+    """Compute the hash of each row."""
+    for at in range(size):
+        hashes[at] = 0
+    for column in range(count):
+        source = columns[column]
+        for at in range(size):
+            hashes[at] = mix(hashes[at], source[at])
+    for at in range(size):
+        hashes[at] &= MAX_HASH
+
+
+BUCKETS = step(bucket)
+
 
 LAST = -1
 """The link of the last record of a chain."""
@@ -105,8 +152,6 @@ GROUP_WORDS = RowGroup.size_in_words + 3
 class GroupedRowsBlock(Operator):
     """An operator that processes the groups changed by a time when the time ends."""
 
-    operator: int
-    """See `group_changes`."""
     rows: RowTable
     limits: RowTable = NONE
     keys: KeyMap
@@ -290,3 +335,29 @@ def fail(op: GroupedRowsBlock, error: int, is_limit: int, slot: int) -> int:
     op.error_is_limit = is_limit
     op.error_slot = slot
     return error
+
+
+def _idle(op: GroupedRowsBlock) -> tuple[int, ...]:
+    limits = words_of(op.limits, "size") if op.limits.address else ()
+    return (*words_of(op.rows, "size"), *limits, *words_of(op, "touched_count", "out_size"))
+
+
+def _grow(memory: Memory, op: GroupedRowsBlock) -> None:
+    for rows in (op.rows, op.limits):
+        if rows.address != 0 and needs_rehash(rows):
+            _grow_table(memory, rows)
+
+
+def _grow_table(memory: Memory, rows: RowTable) -> None:
+    slots = 2 * doubled(rows.mask + 1, rows.used + rows.size)
+    move_table(memory, rows.table, slots, lambda table: rehash(rows, table, slots - 1))
+
+
+class GroupStep(Step):
+    """A step over grouped rows, whose kernel ends a time for one group: see `dataflow/interpreter/groups.py`."""
+
+
+def group_step(kernel: Any) -> GroupStep:
+    """Declare a step over grouped rows by its kernel, which takes the block, the id of a group if need be, and it."""
+    one = step(kernel)
+    return GroupStep(**vars(one) | {"idle": _idle, "grow": _grow, "ends_times": True})

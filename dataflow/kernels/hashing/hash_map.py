@@ -11,10 +11,13 @@ Loops over direct keys subtract `low` themselves and call `find` or `add` only i
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.blocks import NONE, Array, Array8, Array32, Block
+from deltamark.dataflow.kernels.core.blocks import NONE, Array, Array8, Array32, Block, Cell, Operator
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import heed_signals_at, prefetch
+from deltamark.dataflow.kernels.core.memory import Memory
+from deltamark.dataflow.kernels.core.steps import doubled, move_table, step
 from deltamark.dataflow.kernels.hashing.mixing import GOLDEN
+from deltamark.dataflow.kernels.status import DONE, NEEDS_ROOM
 
 RUN_BITS = 3
 RUN_KEYS = 1 << RUN_BITS
@@ -230,3 +233,25 @@ def rehash(keys: KeyMap, table: Array, mask: int) -> None:
             table[2 * slot + 1] = old[2 * at + 1]
     keys.table = table
     keys.mask = mask
+
+
+class RoomBlock(Operator):
+    """Makes room in a map for as many keys as `coming`."""
+
+    keys: KeyMap
+    coming: Cell
+
+
+@inline
+def check_room(op: RoomBlock) -> int:
+    """Return NEEDS_ROOM if the table of a map has no room for the coming keys."""
+    return NEEDS_ROOM if needs_rehash(op.keys, op.coming) else DONE
+
+
+def _grow(memory: Memory, op: RoomBlock) -> None:
+    keys = op.keys
+    slots = 2 * doubled(keys.mask + 1, keys.used + op.coming)
+    move_table(memory, keys.table, 2 * slots, lambda table: rehash(keys, table, slots - 1))
+
+
+CHECK_ROOM = step(check_room, idle=("coming",), grow=_grow)

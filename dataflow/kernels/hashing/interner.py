@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Arrays, Block, Cell, Operator, Vector, Vectors
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.memory import Memory
+from deltamark.dataflow.kernels.core.steps import doubled, move_table, step
 from deltamark.dataflow.kernels.hashing.hash_set import MAX_HASH, move_entries, remove
 from deltamark.dataflow.kernels.hashing.mixing import mix
 from deltamark.dataflow.kernels.status import NEEDS_ROOM
@@ -157,3 +159,12 @@ def rehash(interner: InternerBlock, table: Array, mask: int) -> None:
     move_entries(interner.table, interner.mask, table, mask)
     interner.table = table
     interner.mask = mask
+
+
+def _grow(memory: Memory, op: InternBlock) -> None:
+    ids = op.interner
+    slots = doubled(ids.mask + 1, ids.used + op.size)
+    move_table(memory, ids.table, slots, lambda table: rehash(ids, table, slots - 1))
+
+
+INTERN = step(intern, grow=_grow)

@@ -9,12 +9,13 @@ a slice leaves the epoch open, the loop takes in the rows that have arrived, and
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Arrays, Cell, Operator, Vectors
-from deltamark.dataflow.kernels.core.dispatcher import kernel
+from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.steps import step
 from deltamark.dataflow.kernels.loops import worklist
 from deltamark.dataflow.kernels.loops.join import LoopJoinBlock
 from deltamark.dataflow.kernels.loops.reduce import end_epoch, evaluate_keys
 from deltamark.dataflow.kernels.loops.reduce_state import LoopReduce
-from deltamark.dataflow.kernels.status import FAILED, FORWARD
+from deltamark.dataflow.kernels.status import BACK, FAILED, FORWARD
 from deltamark.dataflow.types import FOREVER
 
 RESTING, CHOOSING, SENDING_UPDATES, SENDING_ROWS, EVALUATING = range(5)
@@ -239,3 +240,12 @@ def _copy(source: LoopSourceBlock, start: int, size: int) -> None:
             target[at] = rows[at]
             target[size + at] = -rows[at] if column == 1 else rows[at]
     source.out_size = 2 * size if source.is_beginning != 0 else size
+
+
+@inline
+def repeat(_op: RepeatBlock) -> int:
+    """Go back to the first operator of the loop."""
+    return BACK
+
+
+ENTER, ITERATE, REPEAT = step(enter), step(iterate), step(repeat)

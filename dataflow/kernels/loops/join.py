@@ -13,6 +13,7 @@ from deltamark.dataflow.kernels.arrangements.join import product
 from deltamark.dataflow.kernels.core.blocks import Array32, Cell, Operator, Vector, Vectors
 from deltamark.dataflow.kernels.core.dispatcher import kernel
 from deltamark.dataflow.kernels.core.intrinsics import STEPS_PER_POLL, heed_signals, prefetch
+from deltamark.dataflow.kernels.core.steps import step
 from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, find, key_of, remove
 from deltamark.dataflow.kernels.loops.trace import FREED, Trace, add_slice, remove_row, row_at
 from deltamark.dataflow.kernels.status import DONE, FAILED
@@ -159,3 +160,6 @@ def _collect_hits(trace: Trace, outer: ArrangementBlock, hits: Array32) -> int:
             hits[2 * count + 1] = link
             count += link != 0
     return count
+
+
+LOOP_JOIN = step(loop_join)

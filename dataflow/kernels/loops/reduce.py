@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import prefetch
+from deltamark.dataflow.kernels.core.steps import step
 from deltamark.dataflow.kernels.hashing.hash_map import key_of, remove
 from deltamark.dataflow.kernels.loops import cycles, worklist
 from deltamark.dataflow.kernels.loops.reduce_emit import emit_answer
@@ -25,6 +26,7 @@ from deltamark.dataflow.kernels.loops.reduce_state import (
     BestValues,
     KeyState,
     LoopReduce,
+    ReduceInputBlock,
     key_state,
     reduce_row,
 )
@@ -164,3 +166,6 @@ def _compact(trace: Trace, state: KeyState) -> None:
         if weight == 0:
             remove_row(trace, slot)
         slot = following
+
+
+BUFFER_UPDATES = step(buffer_updates, field_of=(ReduceInputBlock, "reduce"))

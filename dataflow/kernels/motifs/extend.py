@@ -21,6 +21,7 @@ from __future__ import annotations
 from deltamark.dataflow.kernels.core.blocks import NONE, Array, Array32, Block, Cell, Operator, Vector
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import prefetch, too_wide, wraps
+from deltamark.dataflow.kernels.core.steps import step
 from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, find
 from deltamark.dataflow.kernels.motifs.index import IndexBlock, update_at
 from deltamark.dataflow.kernels.ordered.sorted_lists import (
@@ -461,3 +462,6 @@ def _intersect_all(op: ExtendBlock, row: int, least: int, out: int) -> int:
                 kept += Array32(pool)[place] == value - low
             found = kept
     return complete(op, row, out, out + found)
+
+
+EXTEND = step(extend)

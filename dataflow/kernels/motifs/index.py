@@ -17,7 +17,9 @@ from __future__ import annotations
 from deltamark.dataflow.kernels.core.blocks import Array, Block, Cell, Operator, Vector
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import wraps
-from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, add, key_of, remove
+from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, Memory
+from deltamark.dataflow.kernels.core.steps import step
+from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, add, id_limit, key_of, remove
 from deltamark.dataflow.kernels.ordered.sorted_lists import (
     UNIT,
     ListHead,
@@ -27,6 +29,7 @@ from deltamark.dataflow.kernels.ordered.sorted_lists import (
     move_numbers,
     needs_packing,
     number_at,
+    pack,
     release,
     seek,
     set_number,
@@ -325,3 +328,17 @@ def _add_rows(op: IndexBlock, head: ListHead, count: int, added: int) -> None:
     if new != old or total == 0:
         head.start = new // UNIT if total > 0 else 0
         head.room = span_length(size_class_of(wanted)) if total > 0 else 0
+
+
+def pack_index(memory: Memory, op: SettleIndexBlock) -> None:
+    """Move the lists of an index to new memory, without gaps between them."""
+    index = op.index
+    pool, weights = index.pool.address, index.weights.address
+    new_pool, new_weights = memory.reserve(UNBOUNDED_WORDS), memory.reserve(2 * UNBOUNDED_WORDS)
+    pack(index, id_limit(index.keys), Array(new_pool), Array(new_weights))
+    memory.replace(pool, new_pool)
+    memory.replace(weights, new_weights)
+
+
+INSERT_INDEX = step(insert, name="insert_index")
+SETTLE_INDEX = step(settle, name="settle_index", field_of=(SettleIndexBlock, "index"), grow=pack_index)

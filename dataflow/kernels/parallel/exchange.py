@@ -12,6 +12,7 @@ from __future__ import annotations
 from deltamark.dataflow.kernels.core.blocks import Array, Cell, Operator, Vectors
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import load_acquire, store_release
+from deltamark.dataflow.kernels.core.steps import step
 from deltamark.dataflow.kernels.hashing.mixing import GOLDEN
 from deltamark.dataflow.kernels.parallel.key_partition import owner_of, scaled
 from deltamark.dataflow.kernels.status import DONE, WAITING
@@ -279,3 +280,12 @@ def _pick_from_two(picks: Array, times: Array, middle: int, total: int) -> None:
     out += middle - a
     for at in range(b, total):
         picks[out + at - b] = at
+
+
+class ReceiveBlock(Operator):
+    """The second half of an exchange."""
+
+    exchange: ExchangeBlock
+
+
+SEND, RECEIVE = step(send), step(receive, field_of=(ReceiveBlock, "exchange"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Cell, Operator, Vector
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.steps import step
 
 BLOCK_BITS, MIN_RANGE = 8, 1 << 14
 """Blocks have 2**BLOCK_BITS keys; ranges of at least MIN_RANGE keys are partitioned in blocks."""
@@ -94,3 +95,6 @@ def key_at(place: int, low: int, workers: int, worker: int) -> int:
     turn = worker - turn_of(group, workers)
     turn = turn + workers if turn < 0 else turn
     return low + ((group * workers + turn) << BLOCK_BITS | place & ((1 << BLOCK_BITS) - 1))
+
+
+COMPACT, EXPAND = step(compact), step(expand)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from deltamark.dataflow.kernels.core.blocks import Array, Arrays, Block, Cell, Inline, Operator
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import add_product, add_wide, store_release
+from deltamark.dataflow.kernels.core.steps import step
 from deltamark.dataflow.kernels.groups.aggregate import (
     AggregateBlock,
     Group,
@@ -263,3 +264,6 @@ def _close_time(of: AggregateBlock) -> None:
         live += (group.numbers[0] != 0) - (saved.numbers[0] != 0)
     of.touched_count = 0
     of.live = live
+
+
+PREFIX_AGGREGATE = step(prefix_aggregate)

@@ -10,6 +10,7 @@ from __future__ import annotations
 from deltamark.dataflow.kernels.core.blocks import Array, Array8, Cell, SizedOperator, Vector, Vector32, vector_at
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import load_any
+from deltamark.dataflow.kernels.core.steps import step
 from deltamark.dataflow.kernels.hashing.hash_set import MAX_HASH
 from deltamark.dataflow.kernels.hashing.mixing import mix
 from deltamark.dataflow.kernels.status import DONE, FAILED
@@ -229,3 +230,7 @@ def hashes(op: TextFunctionBlock) -> None:
     starts, lengths, result = op.start, op.length, op.result
     for at in range(op.size):
         result[at] = hash_bytes(starts[at], lengths[at])
+
+
+INPUT_TEXTS, MATCH, PRECEDES = step(input_texts), step(match), step(precedes)
+SUBSTRING, PREFIX, HASHES = step(substring), step(prefix), step(hashes)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from deltamark.dataflow.kernels.core.blocks import Array, Array8, Block, SizedOperator, Vector
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import prefetch
+from deltamark.dataflow.kernels.core.memory import Memory
+from deltamark.dataflow.kernels.core.steps import doubled, move_table, step
 from deltamark.dataflow.kernels.hashing.hash_set import move_entries
 from deltamark.dataflow.kernels.status import NEEDS_ROOM
 from deltamark.dataflow.kernels.text.functions import TextFunctionBlock, equal_bytes, first_bytes, hash_bytes
@@ -173,3 +175,12 @@ def numbered_texts(op: NumberedTextsBlock) -> None:
         missing = number == NULL
         starts[at] = 0 if missing else pool_starts[number]
         lengths[at] = -1 if missing else pool_lengths[number]
+
+
+def _grow(memory: Memory, op: NumberTextsBlock) -> None:
+    pool = op.pool
+    slots = 2 * doubled(pool.mask + 1, pool.used + op.size)
+    move_table(memory, pool.table, slots, lambda table: rehash(pool, table, slots - 1))
+
+
+NUMBERED_TEXTS, NUMBER_TEXTS = step(numbered_texts), step(number_texts, grow=_grow)

@@ -10,10 +10,10 @@ from support.engines.kernel_blocks import KEY_FORMS, Blocks, Updates, random_sli
 
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.groups.aggregate import AggregateBlock, aggregate, group_words
-from deltamark.dataflow.kernels.groups.threshold import ThresholdBlock, threshold
 from deltamark.dataflow.kernels.parallel import exchange
 from deltamark.dataflow.kernels.parallel.prefix_aggregate import PrefixAggregateBlock, prefix_aggregate
 from deltamark.dataflow.kernels.status import FAILED, WAITING
+from deltamark.dataflow.operators.threshold import ThresholdBlock, threshold
 from deltamark.dataflow.types import LARGEST
 
 KEYS = 8

@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 from support.engines.kernel_blocks import Blocks, Updates
 
 from deltamark.dataflow.kernels.parallel import key_partition
-from deltamark.dataflow.kernels.parallel.deal import DealBlock, deal
 from deltamark.dataflow.kernels.parallel.exchange import (
     LINE,
     SLOTS,
@@ -29,6 +28,7 @@ from deltamark.dataflow.kernels.parallel.key_partition import (
     reciprocal,
 )
 from deltamark.dataflow.kernels.status import WAITING
+from deltamark.dataflow.operators.exchange import DealBlock, deal
 
 LOW, ROUNDS = -300, 5
 KEYED = {"a hash of one key": (1, False), "a hash of two keys": (2, False), "blocks": (1, True)}

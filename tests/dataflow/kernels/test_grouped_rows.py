@@ -9,23 +9,18 @@ import numpy as np
 import pytest
 from support.engines.kernel_blocks import Blocks, Updates, random_slices
 
+from deltamark.dataflow.interpreter.groups import update_groups
+from deltamark.dataflow.interpreter.registry import OPCODES
 from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.groups import grouped_rows
-from deltamark.dataflow.kernels.groups.group_changes import (
-    EXTREME,
-    MOVING_THRESHOLD,
-    NEEDS_ROOM,
-    NULL_ROW,
-    TOP,
-    update_groups,
-)
-from deltamark.dataflow.kernels.groups.grouped_rows import GROUP_WORDS, GroupedRowsBlock, RowGroup, RowRecord, RowTable
-from deltamark.dataflow.kernels.groups.moving_threshold import MovingThresholdBlock
-from deltamark.dataflow.kernels.groups.null_row import NullRowBlock
-from deltamark.dataflow.kernels.groups.top import TopBlock
+from deltamark.dataflow.kernels.groups.grouped_rows import GROUP_WORDS, RowGroup, RowRecord, RowTable
 from deltamark.dataflow.kernels.ordered.btree import MAX_DEPTH, BTree
-from deltamark.dataflow.kernels.status import FAILED
+from deltamark.dataflow.kernels.status import FAILED, NEEDS_ROOM
+from deltamark.dataflow.operators.extreme import EXTREME
+from deltamark.dataflow.operators.moving_threshold import MOVING_THRESHOLD
+from deltamark.dataflow.operators.null_row import NULL_ROW
+from deltamark.dataflow.operators.top import TOP
 from deltamark.dataflow.types import NULL
 
 KEYS, PLACES = 5, 7
@@ -35,7 +30,7 @@ VALUES = RowRecord.size_in_words
 class Operator:
     """An operator over rows (value, key, other value), and perhaps over limits (numerator, denominator, key)."""
 
-    def __init__(self, operator, kind, *, key, inputs=1, order=(), **fields):
+    def __init__(self, step, *, key, inputs=1, order=(), **fields):
         self._blocks = blocks = Blocks()
         self.inputs = [Updates(blocks, 3) for _ in range(inputs)]
         self.out, zeros = [blocks.room() for _ in range(5)], blocks.vector()
@@ -50,13 +45,13 @@ class Operator:
                 nodes=blocks.memory.reserve(1 << 18), path=blocks.words([0] * 2 * MAX_DEPTH),
             )  # fmt: skip
             fields["order"] = tree.address
-        if kind is TopBlock:
+        if step is TOP:
             fields["placed"] = blocks.room()
         if inputs == 2:
             fields["limits"] = tables[1].address
         self.keys = blocks.keys(form="hashed" if key is not None else "direct")
         self.block = blocks.block(
-            kind, opcode=0, operator=operator, rows=tables[0].address, keys=self.keys.address,
+            step.block, opcode=OPCODES[step], rows=tables[0].address, keys=self.keys.address,
             groups=blocks.words([0] * GROUP_WORDS * 64), frontier=self.inputs[0].frontier, touched=blocks.room(),
             out_size=blocks.cell(), out_time=self.out[0], out_diff=self.out[1], out=blocks.words(self.out[2:]),
             **fields,
@@ -150,8 +145,8 @@ def rows_above(rows, limits):
 @pytest.mark.parametrize(
     ("make", "answer"),
     [
-        (lambda: Operator(EXTREME, GroupedRowsBlock, key=[1]), best_rows),
-        (lambda: Operator(TOP, TopBlock, key=None, order=(VALUES, 3), places=PLACES, free_places=PLACES), first_rows),
+        (lambda: Operator(EXTREME, key=[1]), best_rows),
+        (lambda: Operator(TOP, key=None, order=(VALUES, 3), places=PLACES, free_places=PLACES), first_rows),
     ],
     ids=["extreme", "top"],
 )
@@ -177,7 +172,7 @@ def weights(rows):
 
 def test_groups_without_rows_have_no_keys():
     rng = np.random.default_rng(1)
-    operator, rows = Operator(EXTREME, GroupedRowsBlock, key=[1]), random_rows(rng, 300, times=9)
+    operator, rows = Operator(EXTREME, key=[1]), random_rows(rng, 300, times=9)
     rest = [(9, -weight, *row) for row, weight in weights(rows).items() if weight]
     operator.feed(random_slices(rng, [*rows, *rest]))
     assert operator.keys.used == 0
@@ -188,7 +183,7 @@ def test_groups_without_rows_have_no_keys():
 def test_there_is_a_row_of_nulls_while_there_are_no_rows(times):
     rng = np.random.default_rng(times)
     for size in (0, 2, 6, 60):
-        operator, rows = Operator(NULL_ROW, NullRowBlock, key=None), random_rows(rng, size, times=times)
+        operator, rows = Operator(NULL_ROW, key=None), random_rows(rng, size, times=times)
         rows += [(times, -weight, *row) for row, weight in weights(rows).items() if weight]
         values = RowRecord(operator.block.rows.records.address).values
         for column in range(3):
@@ -224,7 +219,7 @@ def both_slices(rng, rows, limits, times):
 def test_rows_above_the_limit_of_their_key_are_the_output(times):
     rng = np.random.default_rng(times)
     for _ in range(10):
-        operator = Operator(MOVING_THRESHOLD, MovingThresholdBlock, key=[1, 2], inputs=2, order=(VALUES - 1, 2))
+        operator = Operator(MOVING_THRESHOLD, key=[1, 2], inputs=2, order=(VALUES - 1, 2))
         rows, limits = random_rows(rng, 300, times=times), random_limits(rng, times=times)
         slices = both_slices(rng, rows, limits, times)
         assert operator.feed(slices) == changes(rows_above, times, rows, limits)
@@ -240,7 +235,7 @@ def test_rows_above_the_limit_of_their_key_are_the_output(times):
     ],
 )
 def test_an_invalid_limit_is_an_error(limits, error):
-    operator = Operator(MOVING_THRESHOLD, MovingThresholdBlock, key=[1, 2], inputs=2, order=(VALUES - 1, 2))
+    operator = Operator(MOVING_THRESHOLD, key=[1, 2], inputs=2, order=(VALUES - 1, 2))
     operator.inputs[0].set([], 1)
     operator.inputs[1].set(limits, 1)
     assert operator.run() is None

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from support.engines.kernel_blocks import Blocks, Updates, random_slices
 
-from deltamark.dataflow.kernels.arrangements.consolidate import ConsolidateBlock, consolidate
-from deltamark.dataflow.kernels.arrangements.merge import MergeBlock, MergedStream, merge
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.status import FAILED, NEEDS_ROOM
+from deltamark.dataflow.operators.consolidate import ConsolidateBlock, consolidate
+from deltamark.dataflow.operators.linear import MergeBlock, MergedStream, merge
 
 
 def rows_of(blocks, cells, size):

@@ -90,14 +90,21 @@ def keys(root, *words) -> dict[str, str]:
 
 
 def test_the_keys_of_caches_follow_their_sources(tmp_path):
-    for name in (".github/scripts", "dataflow/kernels", "datagen", "peers"):
+    for name in (
+        ".github/scripts",
+        "dataflow/interpreter",
+        "dataflow/kernels",
+        "dataflow/operators",
+        "datagen",
+        "peers",
+    ):
         shutil.copytree(ROOT / name, tmp_path / name)
     for name in ("requirements.lock", "requirements-build.lock"):
         shutil.copy(ROOT / name, tmp_path)
     first = keys(tmp_path, "tests", "tpch-1")
     assert first == keys(ROOT, "tests", "tpch-1")
     for path, cache in (
-        ("dataflow/kernels/interpreter.py", "kernels"), ("datagen/make.py", "data"),
+        ("dataflow/interpreter/run.py", "kernels"), ("datagen/make.py", "data"),
         ("peers/polars/requirements.txt", "pip"),
     ):  # fmt: skip
         before = keys(tmp_path, "tests", "tpch-1")

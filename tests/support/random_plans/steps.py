@@ -184,6 +184,12 @@ def bound_by_any(choices: Choices, pool: list[Grown]) -> Grown | None:
     return Grown(choices.pick([above, below])(rows, limits, value, name, on=on), signed=False)
 
 
+def sample(choices: Choices, pool: list[Grown]) -> Grown:
+    given = linear(choices, pool)
+    fraction, names = choices.pick([0.25, 0.5, 1]), choices.picks(given.rows.schema.names, most=2)
+    return Grown(given.rows.sample(fraction, names), given.signed)
+
+
 def or_null(choices: Choices, pool: list[Grown]) -> Grown:
     return Grown(states(choices, pool).or_null(), signed=False)
 
@@ -195,6 +201,6 @@ def consolidate(choices: Choices, pool: list[Grown]) -> Grown:
 
 STEPS = [
     join, compare, aggregate, half_join, extreme, top, distinct, threshold, concat, subtract_some, where, select,
-    or_null, negate, consolidate, there_and_back, surplus, join, compare, aggregate,
+    or_null, negate, consolidate, there_and_back, surplus, join, compare, aggregate, sample,
 ]  # fmt: skip
 WILD_STEPS = [*STEPS, bound_by_any]

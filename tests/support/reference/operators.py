@@ -9,6 +9,7 @@ from support.reference.errors import NegativeError, PlanError, TwoLimitsError, W
 from support.reference.rows import Row, Rows, consolidated, named, picked
 from support.reference.terms import evaluate, ordered
 
+from deltamark.dataflow.kernels.hashing.mixing import GOLDEN
 from deltamark.dataflow.operators.aggregate import Aggregate
 from deltamark.dataflow.operators.consolidate import Consolidate
 from deltamark.dataflow.operators.extreme import Extreme
@@ -17,6 +18,7 @@ from deltamark.dataflow.operators.linear import Concat, Filter, Negate, Project
 from deltamark.dataflow.operators.moving_threshold import MovingThreshold
 from deltamark.dataflow.operators.node import Node
 from deltamark.dataflow.operators.null_row import NullRow
+from deltamark.dataflow.operators.sample import SALT, Sample
 from deltamark.dataflow.operators.threshold import Threshold
 from deltamark.dataflow.operators.top import TopK
 from deltamark.dataflow.plan.terms import Term
@@ -137,6 +139,39 @@ def or_null(node: NullRow, time: int, rows: Rows) -> Rows:
     return state(rows, time) or {(NULL,) * len(node.schema.names): 1}
 
 
+def sample(node: Sample, _: int, rows: Rows) -> Rows:
+    def kept(row: Row) -> bool:
+        mixed = SALT
+        for value in hashed(node, row):
+            mixed = mix(mixed, value)
+        return mixed % 2**31 < round(node.fraction * 2**31)
+
+    return {row: diff for row, diff in rows.items() if kept(row)}
+
+
+def hashed(node: Sample, row: Row) -> Iterator[int]:
+    """Yield the numbers that stand for the values of a row in its hash."""
+    for name, value in zip(node.by, picked(node.rows, row, node.by), strict=True):
+        yield text_hash(value) if node.schema[name].kind == "text" else value
+
+
+def text_hash(text: str | int) -> int:
+    if not isinstance(text, str):  # it is missing
+        return 2**31 - 1
+    content = text.encode()
+    mixed = len(content)
+    for start in range(0, len(content), 8):
+        mixed = mix(mixed, int.from_bytes(content[start : start + 8], "little"))
+    return mixed % 2**31
+
+
+def mix(mixed: int, value: int) -> int:
+    """Add a value to a hash of 64 bits with a sign."""
+    mixed = (mixed ^ value) * GOLDEN % 2**64
+    mixed -= mixed >> 63 << 64
+    return mixed ^ mixed >> 32
+
+
 def consolidate(_: Node, __: int, rows: Rows) -> Rows:
     return rows
 
@@ -144,4 +179,5 @@ def consolidate(_: Node, __: int, rows: Rows) -> Rows:
 OPERATORS: dict[type[Node], Callable[..., Rows]] = {
     Filter: where, Project: select, Concat: concat, Negate: negate, Aggregate: aggregate, Threshold: threshold,
     Join: join, Extreme: extreme, TopK: top, MovingThreshold: bound, NullRow: or_null, Consolidate: consolidate,
+    Sample: sample,
 }  # fmt: skip

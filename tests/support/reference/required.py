@@ -10,6 +10,7 @@ from deltamark.dataflow.operators.join import Join
 from deltamark.dataflow.operators.linear import Concat, Filter, Negate, Project
 from deltamark.dataflow.operators.moving_threshold import MovingThreshold
 from deltamark.dataflow.operators.node import Node, walk
+from deltamark.dataflow.operators.sample import Sample
 
 Names = set[str]
 
@@ -57,6 +58,8 @@ def _read(node: Node, names: Names) -> list[Names]:
             return [{*node.keys}.union(*(term.columns for term in terms))]
         case Join():
             return [(names & each) | {*keys} for each, keys in zip(below, node.keys, strict=True)]
+        case Sample():
+            return [names | {*node.by}]
         case Extreme():
             return [names | {*node.keys, node.column}]
         case MovingThreshold():

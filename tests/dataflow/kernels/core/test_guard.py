@@ -15,7 +15,6 @@ from numba import njit as kernel
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.kernels.core import guard, memory
-from deltamark.dataflow.kernels.opcodes import Opcode
 from deltamark.dataflow.kernels.core.guard import OutOfBoundsError, lent
 from deltamark.dataflow.kernels.core.intrinsics import load, load8, store
 from deltamark.dataflow.kernels.core.memory import Memory, view
@@ -58,15 +57,15 @@ with lent(array) as (address,):
 refused(name, lambda: read(address, 3), 'not live')
 """,
     "a block of an operator": """
-from deltamark.dataflow.kernels.groups.aggregate import AggregateBlock
+from deltamark.dataflow.kernels.groups.aggregate import AGGREGATE, AggregateBlock
 rows = source('rows', {'a': integer(0, 9)}, 10)
 worker = Dataflow(rows.count(by='a'))
 ops = worker._plans.use(lambda plans: plans.compiled.program.ops)
-op = next(each for each in ops if view(each.block, 1)[0] == Opcode.AGGREGATE)
+op = next(each for each in ops if each.step is AGGREGATE)
 block = AggregateBlock(op.block)
 block.as_words.state += 8 << 24
 one = np.ones(1, np.int64)
-refused(name, lambda: worker.feed({'rows': Batch(one, one, {'a': one})}), 'AGGREGATE', 'not live')
+refused(name, lambda: worker.feed({'rows': Batch(one, one, {'a': one})}), 'aggregate', 'not live')
 """,
 }
 

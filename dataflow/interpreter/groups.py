@@ -1,4 +1,4 @@
-"""The loop of the operators over grouped rows: extreme, top, moving threshold and null row.
+"""The loop of the operators over grouped rows, such as extreme and top.
 
 It adds the updates of one or two inputs time by time. When a time has ended, the operator processes each group that the
 time has touched.
@@ -6,8 +6,8 @@ time has touched.
 
 from __future__ import annotations
 
+from deltamark.dataflow.interpreter.registry import define, end_group_source
 from deltamark.dataflow.kernels.core.dispatcher import kernel
-from deltamark.dataflow.kernels.groups.extreme import ExtremeGroup, extreme
 from deltamark.dataflow.kernels.groups.grouped_rows import (
     GROUP_WORDS,
     GroupedRowsBlock,
@@ -16,14 +16,10 @@ from deltamark.dataflow.kernels.groups.grouped_rows import (
     hash_slice,
     needs_rehash,
 )
-from deltamark.dataflow.kernels.groups.moving_threshold import LimitedGroup, MovingThresholdBlock, moving_threshold
-from deltamark.dataflow.kernels.groups.null_row import NullRowBlock, null_row
-from deltamark.dataflow.kernels.groups.top import TopBlock, top
 from deltamark.dataflow.kernels.status import DONE, FAILED, NEEDS_ROOM
 from deltamark.dataflow.types import FOREVER
 
-EXTREME, TOP, MOVING_THRESHOLD, NULL_ROW = range(4)
-"""The operators."""
+end_group = define(end_group_source())
 
 
 @kernel
@@ -64,19 +60,12 @@ def update_groups(op: GroupedRowsBlock) -> int:
 @kernel
 def _end_time(op: GroupedRowsBlock) -> int:
     """Process the groups that the open time has touched; return an error, or 0."""
-    operator, groups, touched, error = op.operator, op.groups, op.touched, 0
+    groups, touched = op.groups, op.touched
     for place in range(op.touched_count):
         group_id = touched[place]
         group = RowGroup(groups[GROUP_WORDS * group_id :].address)
         group.is_touched = 0
-        if operator == EXTREME:
-            error = extreme(op, group_id, ExtremeGroup(group.address))
-        elif operator == TOP:
-            error = top(TopBlock(op.address), group)
-        elif operator == MOVING_THRESHOLD:
-            error = moving_threshold(MovingThresholdBlock(op.address), group_id, LimitedGroup(group.address))
-        else:
-            error = null_row(NullRowBlock(op.address), group)
+        error = end_group(op, group_id, group)
         if error != 0:
             return error
     op.touched_count = 0

@@ -15,7 +15,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
-from importlib import import_module
 from io import FileIO
 from pathlib import Path
 from types import ModuleType
@@ -23,12 +22,15 @@ from typing import Any, get_type_hints
 
 from numba import types
 
-import deltamark.dataflow.kernels as package
+import deltamark
+from deltamark.dataflow.interpreter.groups import update_groups
+from deltamark.dataflow.interpreter.registry import STEPS
+from deltamark.dataflow.interpreter.run import run
 from deltamark.dataflow.kernels.core.blocks import Operator, kernel_type
 from deltamark.dataflow.kernels.core.dispatcher import KernelDispatcher
 
-ROOT = Path(package.__file__).parents[3]
-"""The directory of the packages."""
+ROOT = Path(deltamark.__file__).parents[1]
+"""The directory of the package."""
 
 MAX_PROCESSES = 8
 """The largest number of processes. Each loads numba, and all wait for the slowest kernel. Not measured."""
@@ -47,7 +49,7 @@ def compile_kernels(report: Report) -> None:
             if not results.read(1):  # a process has failed; the error is raised below, if it is one of a kernel
                 break
             report(done, kernels + 1)
-    _interpreter().compile((types.int64, types.int64))
+    run.compile((types.int64, types.int64))
     report(kernels + 1, kernels + 1)
 
 
@@ -93,14 +95,8 @@ def _compile_from_pipe() -> None:
 
 def _operator_kernels() -> list[Any]:
     """Return the kernels that the interpreter calls with the block of an operator, those with the most code first."""
-    interpreter = _interpreter()
-    own = [each for each in _called(interpreter) if each.__module__ == interpreter.__module__]
-    called = {each for function in own for each in _callees(function) if _takes_operator(each)}
+    called = [each for each in (update_groups, *(step.kernel for step in STEPS.values())) if _takes_operator(each)]
     return sorted(called, key=lambda each: (-_size(each), each.__module__, each.__name__))
-
-
-def _interpreter() -> Any:
-    return import_module(f"{package.__name__}.interpreter").run
 
 
 def _takes_operator(kernel: Any) -> bool:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from deltamark.errors import DeltamarkError, shortened, unknown
 
-SCHEMA_VERSION = 3
+SCHEMA_VERSION = 4
 MIN_SF, MAX_SF, SF_PLACES = Decimal("0.001"), 100_000, 6
 """The bounds of scale factors (the smallest that gives each relation of TPC-H a row; TPC-H's largest), and their
 decimal places."""

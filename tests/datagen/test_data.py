@@ -109,10 +109,10 @@ def test_existing_data_is_used_and_not_changed(data, monkeypatch):
 
 def test_only_the_data_is_left(data):
     assert sorted(path.name for path in data.iterdir()) == [
-        "tpch-sf0.001-tpchgen-cli-4.0.0-v3",
-        "tpch-sf0.001-tpchgen-cli-4.0.0-v3-zipf1",
-        "tpch-sf0.01-tpchgen-cli-4.0.0-v3",
-        "tpch-sf0.01-tpchgen-cli-4.0.0-v3-zipf1",
+        "tpch-sf0.001-tpchgen-cli-4.0.0-v4",
+        "tpch-sf0.001-tpchgen-cli-4.0.0-v4-zipf1",
+        "tpch-sf0.01-tpchgen-cli-4.0.0-v4",
+        "tpch-sf0.01-tpchgen-cli-4.0.0-v4-zipf1",
     ]
     assert not [path for path in data.rglob("*") if path.is_file() and path.suffix not in (".arrow", ".json")]
 

@@ -138,7 +138,7 @@ def test_existing_skewed_data_is_used(data, monkeypatch):
 
 def test_missing_skewed_data_is_made_or_named(tmp_path, data):
     wanted = Wanted(tmp_path, Decimal("0.001"), workloads=("zipf:0.5", "zipf:0.5"))
-    (stored,) = data.glob("tpch-sf0.001-*-v3")
+    (stored,) = data.glob("tpch-sf0.001-*-v4")
     wanted.directory.symlink_to(stored)
     plain = Dataset.open(wanted.directory)
     with pytest.raises(DeltamarkError) as error:

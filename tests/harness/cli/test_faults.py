@@ -84,11 +84,11 @@ def test_a_lost_file_is_an_error(copy):
     ("pattern", "replacement", "message"),
     [
         (
-            '"schema_version": 3',
+            '"schema_version": 4',
             '"schema_version": 1',
-            "data of another version, not 3: .*: 1; move .*copy away and make",
+            "data of another version, not 4: .*: 1; move .*copy away and make",
         ),
-        ('"schema_version": 3', '"schema_version": 2,,', "unreadable manifest"),
+        ('"schema_version": 4', '"schema_version": 2,,', "unreadable manifest"),
         ('"lineitem": {', '"lineitems": {', "the manifest was edited: .*: its digest is"),
         (r"(?s).*", "[]", r"unreadable manifest: .*: the whole is \[\], not an object"),
     ],

@@ -14,27 +14,16 @@ from typing import Protocol
 
 from msgspec.structs import replace
 
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.engines.external.named import is_program
-from deltamark.harness.results.record import Origin, Record
+from deltamark.harness.engines.registry import external_info
+from deltamark.harness.results.record import Origin, Record, blank_record
 from deltamark.harness.system.clock import timed
-
-
-class BenchmarkCell(Protocol):
-    """One unit of measurement, with one record or several."""
-
-    @property
-    def engine(self) -> str:
-        """The name of the measured engine."""
-        ...
-
-    def blank(self, origin: Origin) -> Record:
-        """Return a record of the cell before it is measured."""
-        ...
 
 
 @dataclass(frozen=True)
 class Effort:
-    """The number of timed runs of a cell, and the limit in seconds: per run (TPC-H) or per cell (other suites)."""
+    """The number of timed runs of a cell, and the limit in seconds: per run (throughput) or per cell (other goals)."""
 
     runs: int
     limit: float
@@ -60,7 +49,7 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Plan:
-    cells: Sequence[BenchmarkCell]
+    cells: Sequence[Cell]
     known: Sequence[Record]
     """The stored records of the suite, of any data and code."""
     origin: Origin
@@ -75,17 +64,17 @@ class Plan:
         return {key: record for key, record in last.items() if self.effort.is_met_by(record)}
 
     @cached_property
-    def remaining(self) -> list[BenchmarkCell]:
+    def remaining(self) -> list[Cell]:
         return [cell for cell in self.cells if self.blank(cell).key not in self.done]
 
-    def blank(self, cell: BenchmarkCell) -> Record:
+    def blank(self, cell: Cell) -> Record:
         return replace(self._blank(cell), requested_runs=self.effort.runs, limit=self.effort.limit)
 
-    def _blank(self, cell: BenchmarkCell) -> Record:
+    def _blank(self, cell: Cell) -> Record:
         own = self.program_origin if is_program(cell.engine) else None
-        return cell.blank(own or self.origin)
+        return blank_record(cell, own or self.origin, external_info(cell.engine))
 
-    def estimate(self, cells: Iterable[BenchmarkCell], measured: Sequence[Record] = ()) -> Estimate:
+    def estimate(self, cells: Iterable[Cell], measured: Sequence[Record] = ()) -> Estimate:
         """Estimate the time of cells: their last time, else the mean of similar cells, else the default of the suite,
         else the mean of this run.
 
@@ -119,7 +108,7 @@ class _Durations:
 
 
 class CellMeasurer(Protocol):
-    def measure(self, cell: BenchmarkCell, following: BenchmarkCell | None) -> Sequence[Record]:
+    def measure(self, cell: Cell, following: Cell | None) -> Sequence[Record]:
         """Measure a cell; return its records, at least one.
 
         following: the next cell of the run, whose check may run beside that of this one.
@@ -167,7 +156,7 @@ class Runner:
                 records, len(rest), self.plan.estimate(rest, [first for first, *_ in self.measured])
             )
 
-    def _records(self, cell: BenchmarkCell, following: BenchmarkCell | None) -> list[Record]:
+    def _records(self, cell: Cell, following: Cell | None) -> list[Record]:
         elapsed, records = timed(lambda: self.measurer.measure(cell, following))
         finished_at = dt.datetime.now(dt.UTC).isoformat(timespec="microseconds")
         return [replace(record, elapsed=elapsed, finished_at=finished_at) for record in records]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 from decimal import Decimal
@@ -13,15 +13,17 @@ from typing import ClassVar, Self
 import msgspec
 from msgspec.structs import replace
 
+from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.make import Wanted
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.benchmark import DEFAULT, Benchmark, benchmark
 from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.console.datasets import open_dataset
 from deltamark.harness.console.table import Table
+from deltamark.harness.measure.windows import rounds_of
 from deltamark.harness.results.commits import repository_name
 from deltamark.harness.results.record import Origin, Record, dataset_name
-from deltamark.harness.suites.plan import BenchmarkCell, CellMeasurer, Effort, Plan
+from deltamark.harness.suites.plan import CellMeasurer, Effort, Plan
 from deltamark.harness.system import machine
 
 
@@ -90,7 +92,7 @@ class Suite(ABC):
         """Generate the missing data."""
 
     @abstractmethod
-    def cells(self) -> Sequence[BenchmarkCell]:
+    def cells(self) -> Sequence[Cell]:
         """List the cells, whether or not their data exists; raise an error for a wrong name in the settings."""
 
     def headline(self, plan: Plan) -> str:
@@ -142,3 +144,8 @@ class DataSuite(Selection, Suite):
 
     def make_data(self) -> None:
         open_dataset(self._wanted)
+
+    def _rounds(self) -> Callable[[Cell], int] | None:
+        """Return the function that counts the rounds of a cell, if the data exists."""
+        directory = self._wanted.directory
+        return rounds_of(Dataset.open(directory)) if machine.data(directory) else None

@@ -249,7 +249,7 @@ def _queries(args: argparse.Namespace, both: tuple[SideSpec, SideSpec]) -> Compa
 
 def _checkpoints(cell: Cell, both: tuple[SideSpec, SideSpec], work: Workload) -> list[int]:
     """Return the rounds after which both sides know their answers: the end of a batch is also one of a logical time."""
-    found = [checkpoints(side.settings.on_query(cell), 0, work, Random()) for side in both]  # noqa: S311 (no secret)
+    found = [checkpoints(side.settings.on_query(cell), work, Random()) for side in both]  # noqa: S311 (no secret)
     return min(found, key=lambda rounds: sum(each % (cell.logical * cell.physical) for each in rounds[:-1]))
 
 

@@ -30,7 +30,8 @@ from deltamark.dataflow.operators.extend import Extend
 from deltamark.dataflow.operators.node import Node
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.errors import DeltamarkError, unknown
-from deltamark.harness.results.record import Figures, TableRow
+from deltamark.harness.measure.client import CellReply
+from deltamark.harness.results.record import Figures
 from deltamark.harness.suites.graphs.counting import BY_BIGJOIN, agree, bigjoin_of, relations_of
 from deltamark.harness.suites.graphs.graph_data import Edges
 from deltamark.harness.suites.graphs.partitioning import (
@@ -417,7 +418,9 @@ def sharded_of(pattern: Pattern, edges: Edges) -> ShardedMotif:
     return ShardedMotif(pattern.over(relations_of(edges)), pattern.smaller)
 
 
-def loads(edges: Edges, name: str, pattern: Pattern, *, shards: int, batch: int) -> Iterator[TableRow]:
+def loads(
+    edges: Edges, name: str, pattern: Pattern, *, shards: int = SHARDS, batch: int = BATCH
+) -> Iterator[CellReply]:
     """Count a motif by both algorithms, compare with BiGJoin without shards, and yield the loads of the shards."""
     with closing(bigjoin_of(pattern, edges)) as one:
         one.load({"e": edges.batch()})
@@ -438,13 +441,13 @@ def loads(edges: Edges, name: str, pattern: Pattern, *, shards: int, batch: int)
             each = getattr(load, kind)
             figures |= {f"{kind}_most": [int(each.max())], f"{kind}_all": [int(each.sum())]}
         plain = plain or {f"{kind}_plain": figures[f"{kind}_all"] for kind in KINDS}
-        yield TableRow(f"{edges.name}: {algorithm}", figures | plain)
+        yield CellReply(row=f"{edges.name}: {algorithm}", figures=figures | plain, verified=BY_BIGJOIN)
 
 
-def shares() -> Iterator[TableRow]:
+def shares() -> Iterator[CellReply]:
     """Yield the number of copies of an edge on all shards by the formula of Shares, and the number of our indexes."""
     edges = Edges("any", np.arange(2), np.arange(2))
     for name, pattern in MOTIFS.items():
         atoms = [variables for _, variables in pattern.atoms]
         figures: Figures = {"cover": [edge_cover(atoms)], "indexes": [sharded_of(pattern, edges).indexes]}
-        yield TableRow(name, figures | {f"held_{each}": [copies(atoms, each)] for each in SIZES})
+        yield CellReply(row=name, figures=figures | {f"held_{each}": [copies(atoms, each)] for each in SIZES})

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -23,17 +23,18 @@ from deltamark.dataflow.runtime.process_pool import end_with
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
+from deltamark.harness.benchmarks.cell import Cell
+from deltamark.harness.check.answers import WrongAnswerError
+from deltamark.harness.check.oracle import Answers
 from deltamark.harness.console.console import warn
 from deltamark.harness.console.formatting import brief, megabytes
 from deltamark.harness.engines.external import named
 from deltamark.harness.engines.registry import capabilities
 from deltamark.harness.measure.client import ROOT, CellReply
-from deltamark.harness.measure.runs import CellJob, answers_of
-from deltamark.harness.results.record import REFUSED, Figures, TableRow
+from deltamark.harness.measure.runs import answers_of
+from deltamark.harness.results.record import REFUSED, Figures
 from deltamark.harness.suites.memory.groups import GroupPlace, entering, find_place
 from deltamark.harness.suites.memory.trial_process import TrialRequest
-from deltamark.harness.suites.table_cell import WrongAnswerError
-from deltamark.harness.suites.tpch.grid import SampledCell
 from deltamark.harness.system.clock import timed
 from deltamark.harness.system.resources import ONE_THREAD
 
@@ -68,14 +69,14 @@ class Trials:
     place: GroupPlace
     data: Path
 
-    def run(self, job: CellJob, *, seconds: float, limit: int | None = None) -> Outcome:
-        """Run a cell once. seconds: the time limit; limit: that of the memory in bytes."""
+    def run(self, cell: Cell, answers: Answers, *, seconds: float, limit: int | None = None) -> Outcome:
+        """Run a cell once, and compare it with answers. seconds: the time limit; limit: that of the memory in bytes."""
         words = [sys.executable, "-P", "-m", PROCESS]
         with closing(self.place.make(limit)) as group:
-            if named.is_external(job.cell.engine):
-                request = TrialRequest(job, self.data, tuple(entering(group.directory)))
+            if named.is_external(cell.engine):
+                request = TrialRequest(cell, answers, self.data, tuple(entering(group.directory)))
             else:
-                request, words = TrialRequest(job, self.data, ()), group.command(words)
+                request, words = TrialRequest(cell, answers, self.data, ()), group.command(words)
             reply = _reply(words, request, seconds)
             return Outcome(reply, group.kills, group.peak)
 
@@ -157,9 +158,9 @@ RERUN = "run the cell without SUITE=memory"
 class LimitedCell:
     """The trials of a cell under limits. digest: that of the stream in the run without a limit, if it has one."""
 
-    name: str
+    cell: Cell
     trials: Trials
-    job: CellJob
+    answers: Answers
     digest: str
     max_seconds: float
     passed: dict[int, Outcome] = field(default_factory=dict)
@@ -169,13 +170,13 @@ class LimitedCell:
 
     def passes(self, limit: int) -> bool:
         """Run the cell under a limit of memory; raise an error if its answer is wrong."""
-        outcome = self.trials.run(self.job, seconds=self.max_seconds, limit=limit)
+        outcome = self.trials.run(self.cell, self.answers, seconds=self.max_seconds, limit=limit)
         reply, problem = outcome.reply, outcome.problem
         if reply.status == "wrong" and not outcome.kills:
-            raise _wrong(self.job, f"under a limit of {limit} bytes: {reply.problem}")
+            raise _wrong(self.cell, f"under a limit of {limit} bytes: {reply.problem}")
         if not problem and reply.digest != self.digest:
-            raise _wrong(self.job, f"under a limit of {limit} bytes: the digest {reply.digest}, not {self.digest}")
-        warn(f"  {self.name}: {megabytes(limit).text} MB: {problem or f'passes in {brief(outcome.seconds).text}'}")
+            raise _wrong(self.cell, f"under a limit of {limit} bytes: the digest {reply.digest}, not {self.digest}")
+        warn(f"  {self.cell.part}: {megabytes(limit).text} MB: {problem or f'passes in {brief(outcome.seconds).text}'}")
         if problem:
             self.failed[limit] = problem
         else:
@@ -183,48 +184,41 @@ class LimitedCell:
         return not problem
 
 
-def measure(sampled: SampledCell, name: str, data: Path, max_seconds: float) -> Iterator[TableRow]:
+def measure(cell: Cell, data: Path, max_seconds: float) -> Iterator[CellReply]:
     """Run a cell without a limit, which is compared with DuckDB, and then under limits.
 
     max_seconds: the time limit of the run without a limit of memory.
     """
-    trials, job = Trials(find_place(), data), _checked_job(sampled, data)
-    elapsed, free = timed(lambda: trials.run(job, seconds=max_seconds))
+    trials, answers = Trials(find_place(), data), answers_of(cell, workload(Dataset.open(data), cell.workload))
+    elapsed, free = timed(lambda: trials.run(cell, answers, seconds=max_seconds))
     match free.reply.status:
         case "refused":
-            yield TableRow(name, {}, REFUSED + free.reply.problem)
+            yield CellReply(note=REFUSED + free.reply.problem)
             return
         case "wrong":
-            raise _wrong(job, free.reply.problem)
+            raise _wrong(cell, free.reply.problem)
         case "failed":
-            raise DeltamarkError(f"{job.cell} failed without a limit", free.reply.problem, RERUN)
-    warn(f"  {name}: no limit: passes in {brief(free.reply.figures['seconds'][0]).text}")
-    if capabilities(job.cell.engine).has_stream:
-        job = replace(job, answers={})  # its digest is compared, so the limit holds no answers
-    limited = LimitedCell(name, trials, job, free.reply.digest, MAX_SLOWDOWN * elapsed + EXTRA_S)
+            raise DeltamarkError(f"{cell} failed without a limit", free.reply.problem, RERUN)
+    warn(f"  {cell.part}: no limit: passes in {brief(free.reply.figures['seconds'][0]).text}")
+    if capabilities(cell.engine).has_stream:
+        answers = {}  # its digest is compared, so the limit holds no answers
+    limited = LimitedCell(cell, trials, answers, free.reply.digest, MAX_SLOWDOWN * elapsed + EXTRA_S)
     most = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     found = least_size(limited.passes, free.peak_bytes or most, most)
     if found is None:
-        raise DeltamarkError(f"{job.cell} passes under no limit", limited.failed, RERUN)
-    yield _row(limited, free, found)
+        raise DeltamarkError(f"{cell} passes under no limit", limited.failed, RERUN)
+    yield _reply_of(limited, free, found)
 
 
-def _checked_job(sampled: SampledCell, data: Path) -> CellJob:
-    """Return a job whose output is compared with DuckDB's answers."""
-    cell = sampled.cell
-    work = workload(Dataset.open(data), cell.workload)
-    return CellJob(cell, sampled.sample, 1, answers_of(cell, sampled.sample, work))
-
-
-def _row(limited: LimitedCell, free: Outcome, found: LeastSize) -> TableRow:
+def _reply_of(limited: LimitedCell, free: Outcome, found: LeastSize) -> CellReply:
     at_least, free_run = limited.passed[found.passed].reply.figures, free.reply.figures
     figures: Figures = {
         "least_bytes": [found.passed], "failed_bytes": [found.failed], **free_run,
         "seconds": at_least["seconds"], "free_seconds": free_run["seconds"],
         "trials": [len(limited.passed) + len(limited.failed)],
     }  # fmt: skip
-    return TableRow(limited.name, figures, limited.failed.get(found.failed, ""))
+    return CellReply(figures=figures, note=limited.failed.get(found.failed, ""), verified="oracle")
 
 
-def _wrong(job: CellJob, problem: str) -> WrongAnswerError:
-    return WrongAnswerError("a wrong answer", f"{job.cell}, {problem}", RERUN)
+def _wrong(cell: Cell, problem: str) -> WrongAnswerError:
+    return WrongAnswerError("a wrong answer", f"{cell}, {problem}", RERUN)

@@ -11,6 +11,7 @@ from unittest.mock import Mock
 
 import numpy as np
 import pytest
+from deltamark.harness.suites.tpch import suite
 from support.harness.near_server import Near
 from support.harness.programs import EXAMPLE, EXAMPLE_FILE, example_in_thread, faulty
 
@@ -25,9 +26,9 @@ from deltamark.harness.check.run_check import InputTimes, open_check
 from deltamark.harness.check.verify import every_time
 from deltamark.harness.cli.main import main
 from deltamark.harness.engines.registry import open_engine
-from deltamark.harness.measure.runs import CellJob, answers_of, measured, timed_run
+from deltamark.harness.measure.client import CellRequest
+from deltamark.harness.measure.runs import answers_of, measured, timed_run
 from deltamark.harness.measure.windows import inner_times
-from deltamark.harness.suites.tpch import suite
 
 LAST_RANK = TIMES_PER_ROUND - 1
 
@@ -55,12 +56,12 @@ def unchanged(changes, _cell, _work):
 def problem_of(cell, dataset, moved, answers=None):
     """Run a cell, and check its changes at other times. answers: DuckDB's; None: those at drawn moments."""
     work = workload(dataset, cell.workload)
-    check = open_check(cell, work, answers_of(cell, 0, work) if answers is None else answers)
+    check = open_check(cell, work, answers_of(cell, work) if answers is None else answers)
 
     def sink(changes):
         check.add(moved(changes, cell, work))
 
-    timed_run(cell, 0, work, lambda: open_engine(cell, dataset, work, sink), check)
+    timed_run(cell, work, lambda: open_engine(cell, dataset, work, sink), check)
     return check.problem
 
 
@@ -124,7 +125,7 @@ def test_an_engine_that_is_right_at_the_end_alone_is_wrong(monkeypatch, chunked)
             return super().difference(at) if at == end else []
 
     example_in_thread(monkeypatch, Late)
-    found = measured(CellJob(cell, 0, 1, answers_of(cell, 0, work)), chunked, Mock())
+    found = measured(CellRequest(cell, 1, 60.0), answers_of(cell, work), chunked, Mock())
     assert found.status == "wrong"
     assert re.match(r"after \d+ rounds", found.problem)
 

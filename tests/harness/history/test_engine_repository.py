@@ -7,6 +7,7 @@ import re
 import subprocess
 
 import pytest
+from deltamark.harness.suites.tpch import suite
 from support.harness.command_line import error_line
 from support.harness.engine_repository import BUILD, engine_repository
 from support.harness.export_schemas import asv_files, bencher_benchmarks, github_entries
@@ -19,7 +20,6 @@ from deltamark.harness.results import store
 from deltamark.harness.results.commits import repository_name
 from deltamark.harness.suites.registry import SUITES
 from deltamark.harness.suites.reporter import session_header
-from deltamark.harness.suites.tpch import suite
 from deltamark.harness.system import machine
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")

@@ -1,1 +1,0 @@
-"""The suite of TPC-H: the post's tables and ours."""

@@ -180,7 +180,7 @@ def _listed(times: Sequence[float]) -> str:
 
 
 class MeasuredSuite(Protocol):
-    """The functions of a suite that measure its cells: harness/suites/suite.py."""
+    """The functions of a suite that measure its cells: harness/suites/plan.py."""
 
     def prepare(self, cell: Cell) -> None: ...
 

@@ -30,7 +30,7 @@ from deltamark.errors import DeltamarkError, shortened, unknown
 from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.check.answers import WrongAnswerError
 from deltamark.harness.console.console import warn
-from deltamark.harness.console.formatting import brief, rate
+from deltamark.harness.console.table import brief, rate
 from deltamark.harness.engines.base import Engine, RefusedError, short_name
 from deltamark.harness.engines.registry import capabilities, open_engine
 from deltamark.harness.measure.client import CellReply

@@ -44,9 +44,8 @@ from deltamark.harness.suites.graphs.graph_data import ORIENTED, named_graph
 from deltamark.harness.suites.grid import GridSettings, grid_cells
 from deltamark.harness.suites.measurer import CheckedMeasurer, ForkingMeasurer
 from deltamark.harness.suites.memory import trial
-from deltamark.harness.suites.memory.groups import find_place
-from deltamark.harness.suites.plan import Plan
-from deltamark.harness.suites.suite import DataSuite, Suite
+from deltamark.harness.suites.memory.trial import find_place
+from deltamark.harness.suites.plan import DataSuite, Plan, Suite
 from deltamark.harness.system import machine
 from deltamark.harness.tables import tpch
 from deltamark.harness.tables.suites import (

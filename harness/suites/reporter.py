@@ -13,7 +13,7 @@ from rich.text import Text
 
 from deltamark.harness.benchmarks.cell import THROUGHPUT, Cell
 from deltamark.harness.console.console import ERR, fold_parts, say, terminal_width
-from deltamark.harness.console.formatting import brief, counted, rate, span
+from deltamark.harness.console.table import brief, counted, rate, span
 from deltamark.harness.measure.stats import percentile
 from deltamark.harness.results.plausibility import doubt_of
 from deltamark.harness.results.record import Record

@@ -13,9 +13,10 @@ import pyarrow as pa
 
 from deltamark.datagen.workloads.registry import KINDS, PLAIN, meanings
 from deltamark.harness.benchmarks.cell import COARSE, CROSSOVER, FINE, ON_SPARK, PHYSICAL, PRODUCT, SMALL, Batching
-from deltamark.harness.console.formatting import (
+from deltamark.harness.console.table import (
     MARK,
     NOTHING,
+    Table,
     TableEntry,
     brief,
     count,
@@ -26,7 +27,6 @@ from deltamark.harness.console.formatting import (
     short,
     words,
 )
-from deltamark.harness.console.table import Table
 from deltamark.harness.engines.base import short_name
 from deltamark.harness.engines.spark import SparkEngine
 from deltamark.harness.engines.spark_sql import SparkSqlEngine

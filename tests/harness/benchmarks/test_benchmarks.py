@@ -14,9 +14,8 @@ from support.paths import ROOT
 
 from deltamark.datagen.tpch import RELATIONS
 from deltamark.errors import DeltamarkError
-from deltamark.harness.benchmarks.benchmark import anywhere, benchmark, named
+from deltamark.harness.benchmarks.benchmark import anywhere, benchmark, described, named
 from deltamark.harness.benchmarks.cell import Cell
-from deltamark.harness.benchmarks.description import described
 from deltamark.harness.cli.main import main
 from deltamark.harness.results import store
 

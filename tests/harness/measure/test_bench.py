@@ -15,7 +15,6 @@ from itertools import pairwise
 from random import Random
 
 import pytest
-from deltamark.harness.suites.tpch import suite
 from support.harness.near_server import Near
 from support.harness.processes import all_end
 from support.paths import ROOT
@@ -28,6 +27,7 @@ from deltamark.harness.measure.client import CellReply, CellRequest
 from deltamark.harness.measure.server import QueryServer
 from deltamark.harness.results import store
 from deltamark.harness.results.record import latest
+from deltamark.harness.suites import registry
 from deltamark.harness.suites.reporter import Reporter
 from deltamark.harness.system import machine, resources
 
@@ -41,7 +41,7 @@ CELLS = ("QUERIES=q06,q15", "PHYSICAL=1000,10000", "ENGINES=embedded", "RUNS=1")
 
 @pytest.fixture
 def near(monkeypatch):
-    monkeypatch.setattr(suite, "MeasurementClient", Near)
+    monkeypatch.setattr(registry, "MeasurementClient", Near)
 
 
 @pytest.fixture

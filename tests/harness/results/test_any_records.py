@@ -12,8 +12,8 @@ from support.paths import ROOT
 from deltamark.harness.benchmarks.cell import THROUGHPUT
 from deltamark.harness.console.table import FORMATS
 from deltamark.harness.history.series import commit_history, with_machines
-from deltamark.harness.report.history_page import history_page
 from deltamark.harness.report.page import ReportData, page
+from deltamark.harness.report.sections.history import history_page
 from deltamark.harness.results import store
 from deltamark.harness.results.record import MEASURING, EngineInfo
 from deltamark.harness.suites.registry import SUITES

@@ -10,8 +10,7 @@ import pytest
 from support.harness.records import changed
 from support.harness.table_records import record, texts
 
-from deltamark.harness.console.formatting import NOTHING, brief, rate, words
-from deltamark.harness.console.table import FORMATS, Table
+from deltamark.harness.console.table import FORMATS, NOTHING, Table, brief, rate, words
 from deltamark.harness.results import published
 from deltamark.harness.results.record import EngineInfo, latest
 from deltamark.harness.suites.grid import GridSettings, grid_cells

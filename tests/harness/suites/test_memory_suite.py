@@ -15,8 +15,7 @@ from deltamark.harness.cli.main import main
 from deltamark.harness.measure.client import CellReply
 from deltamark.harness.suites import registry
 from deltamark.harness.suites.memory import trial
-from deltamark.harness.suites.memory.groups import GroupPlace
-from deltamark.harness.suites.memory.trial import Outcome, Trials
+from deltamark.harness.suites.memory.trial import GroupPlace, Outcome, Trials
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 

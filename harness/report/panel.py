@@ -1,12 +1,8 @@
-"""A panel: lines over two axes, small enough for several panels in a row.
+"""The two forms of charts, and the most important numbers at the top of the page.
 
-Vertical marks of a panel at positions of its x axis, with labels that do not overlap.
-
-A list of strips: one line for each query, all over the same axis.
-
-Positions are shares of the width, so letters and marks have the same size on every screen.
-
-The most important numbers, at the top of the page.
+A panel has lines over two axes, and is small enough for several in a row; its vertical marks have labels that do not
+overlap. A list of strips has one line for each query, all over the same axis. Positions on a strip are shares of its
+width, so letters and marks have the same size on every screen.
 """
 
 from __future__ import annotations
@@ -15,15 +11,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from deltamark.harness.console.formatting import TableEntry, brief, rate, ratio
+from deltamark.harness.console.table import TableEntry, brief, rate, ratio
 from deltamark.harness.measure.stats import geomean
-from deltamark.harness.report.charts.marks import (
+from deltamark.harness.report.marks import (
     Format,
     Keys,
     LineKind,
     Look,
     Markup,
     Scale,
+    Tooltip,
     data,
     joined,
     point,
@@ -31,7 +28,6 @@ from deltamark.harness.report.charts.marks import (
     shape,
     tag,
 )
-from deltamark.harness.report.tooltip import Tooltip
 from deltamark.harness.results.record import Record
 from deltamark.harness.tables.lookup import Lookup
 

@@ -358,63 +358,33 @@ class WaitingPrefixes:
         return now.some(now.stop > now.start), rest.some(rest.stop > rest.start)
 
 
-@dataclass(frozen=True)
-class ShardedRunStats:
-    """The costs of a run, and by level the most waiting prefixes, on all shards and on one.
-
-    apart: the largest difference between two shards in the work waiting at a level.
-    """
-
-    rounds: int
-    load: ShardLoads
-    most: tuple[int, ...]
-    most_of_a_shard: tuple[int, ...]
-    apart: int
-
-
 class ShardedRun:
-    """One run of an algorithm: count or list once, then read its costs."""
+    """One run of an algorithm: count once, then read its costs."""
 
-    def __init__(  # noqa: PLR0913
-        self,
-        scheme: PartitioningScheme,
-        seed: ExtensionLevel,
-        levels: Sequence[ExtensionLevel],
-        *,
-        batch: int,
-        order: Sequence[int],
-        values: np.ndarray,
+    def __init__(
+        self, scheme: PartitioningScheme, seed: ExtensionLevel, levels: Sequence[ExtensionLevel], batch: int
     ) -> None:
-        self.scheme, self._seed, self._levels, self._batch = scheme, seed, levels, batch
-        self._order, self._values = order, values
+        self._scheme, self._seed, self._levels, self._batch = scheme, seed, levels, batch
         before = [seed, *levels][: len(levels)]
         self._held = [WaitingPrefixes.none(len(each.after)) for each in before]
         self._left = np.zeros((len(levels), scheme.shards), np.int64)
-        self._rounds, self._apart = 0, 0
-        self._most, self._most_of_a_shard = [0] * len(levels), [0] * len(levels)
+        self.rounds = 0
+
+    @property
+    def load(self) -> ShardLoads:
+        return self._scheme.load
 
     def count(self) -> int:
         """Count the matches."""
         return sum(_exact(weight) for _, weight, _ in self._found())
 
-    def rows(self) -> Iterator[np.ndarray]:
-        """Yield the matches in blocks: values in the order of the variables, then the multiplicity."""
-        for rows, weight, _ in self._found():
-            yield np.column_stack([self._values[rows[:, self._order]], weight])
-
-    @property
-    def shown(self) -> ShardedRunStats:
-        return ShardedRunStats(
-            self._rounds, self.scheme.load, tuple(self._most), tuple(self._most_of_a_shard), self._apart
-        )
-
     def _found(self) -> Iterator[WeightedRows]:
         for found in self._seeds():
             yield from self._handed_on(0, found)
-            while (level := last_ready(self.scheme, self._left, self._batch)) >= 0:
+            while (level := last_ready(self._scheme, self._left, self._batch)) >= 0:
                 yield from self._handed_on(level + 1, self._extended(level))
         while self._left.any():
-            level = last_ready(self.scheme, self._left, self._batch)
+            level = last_ready(self._scheme, self._left, self._batch)
             if level < 0:
                 level = int(np.flatnonzero(self._left.any(axis=1)).max())
             yield from self._handed_on(level + 1, self._extended(level))
@@ -430,12 +400,12 @@ class ShardedRun:
         """Yield the rows of the first atom, up to a batch per shard at a time."""
         (part,) = self._seed.parts
         index = part.index
-        at = self.scheme.home(index.words(), np.arange(len(index)))
+        at = self._scheme.home(index.words(), np.arange(len(index)))
         order = np.argsort(at, kind="stable")
         turn = (np.arange(len(at)) - np.searchsorted(at[order], at[order])) // self._batch
         rows = np.column_stack([*index.keys, index.values])
         for now in np.split(order[np.argsort(turn, kind="stable")], np.cumsum(np.bincount(turn))[:-1]):
-            self.scheme.load.proposals += np.bincount(at[now], minlength=self.scheme.shards)
+            self._scheme.load.proposals += np.bincount(at[now], minlength=self._scheme.shards)
             yield self._seed.kept((rows[now], index.weights[now], at[now]))
 
     def _admit(self, number: int, found: WeightedRows) -> None:
@@ -444,7 +414,7 @@ class ShardedRun:
         level = self._levels[number]
         which, first, fewest = np.zeros(len(at), np.int64), np.zeros(len(at), np.int64), np.full(len(at), 1 << 62)
         for each, part in enumerate(level.parts):
-            at = self.scheme.count(at, part.words(rows))
+            at = self._scheme.count(at, part.words(rows))
             start, stop = part.index.ranges(part.find(rows))
             less = stop - start < fewest
             which, first, fewest = (
@@ -457,31 +427,22 @@ class ShardedRun:
         word = np.zeros(len(at), np.uint64)
         for each, part in enumerate(level.parts):
             word = np.where(which == each, part.words(rows), word)
-        pieces = self.scheme.settle(number, at, word, fewest)
+        pieces = self._scheme.settle(number, at, word, fewest)
         of = pieces.which
-        self._hold(
-            number,
-            WaitingPrefixes(
-                rows[of], weight[of], which[of], first[of] + pieces.start, first[of] + pieces.stop, pieces.target
-            ),
+        more = WaitingPrefixes(
+            rows[of], weight[of], which[of], first[of] + pieces.start, first[of] + pieces.stop, pieces.target
         )
-
-    def _hold(self, number: int, more: WaitingPrefixes) -> None:
-        held = self._held[number] = self._held[number].with_more(more)
-        left = self._left[number] = self._left[number] + more.left(self.scheme.shards)
-        self._most[number] = max(self._most[number], len(held))
-        most = int(np.bincount(held.at, minlength=1).max())
-        self._most_of_a_shard[number] = max(self._most_of_a_shard[number], most)
-        self._apart = max(self._apart, int(left.max() - left.min()))
+        self._held[number] = self._held[number].with_more(more)
+        self._left[number] += more.left(self._scheme.shards)
 
     def _extended(self, number: int) -> WeightedRows:
         """Make a batch of proposals at a level, and validate them by all other indexes."""
         level = self._levels[number]
-        self._rounds += 1
+        self.rounds += 1
         now, self._held[number] = self._held[number].cut(self._batch)
-        proposed = now.left(self.scheme.shards)
+        proposed = now.left(self._scheme.shards)
         self._left[number] -= proposed
-        self.scheme.load.proposals += proposed
+        self._scheme.load.proposals += proposed
         many = now.stop - now.start
         prefix = np.repeat(np.arange(len(now)), many)
         place = np.arange(len(prefix)) + np.repeat(now.start - (np.cumsum(many) - many), many)
@@ -494,7 +455,7 @@ class ShardedRun:
         for each, part in enumerate(level.parts):
             others = proposer != each
             at = at.copy()
-            at[others] = self.scheme.validate(at[others], part.words(rows[others]), value[others])
+            at[others] = self._scheme.validate(at[others], part.words(rows[others]), value[others])
             place = part.index.places(part.find(rows), value)
             exists = place >= 0
             rows, weight, at, value, proposer = (old[exists] for old in (rows, weight, at, value, proposer))
@@ -511,7 +472,7 @@ class ShardedRun:
             word[mine], index[mine] = part.words(of.rows[mine]), indexes.index(part.index)
             value[mine] = part.index.values[place[mine]]
             weight[mine] = _times(weight[mine], part.index.weights[place[mine]])
-        self.scheme.resolve(of.at, word, place, index)
+        self._scheme.resolve(of.at, word, place, index)
         return value, weight
 
 
@@ -551,11 +512,10 @@ class ShardedMotif:
     """
 
     def __init__(self, atoms: Sequence[Atom], smaller: Sequence[tuple[str, str]] = ()) -> None:
-        self.variables, found = extensions(atoms)
+        _, found = extensions(atoms)
         self._plans, self._smaller = [each.node for each in found if isinstance(each.node, Extend)], smaller
         self._index_keys = {(index.rows, index.keys, index.value) for plan in self._plans for index in plan.indexes}
         self._indexes: dict[tuple[int, tuple[str, ...], str], SortedIndex] = {}
-        self._values = np.zeros(0, np.int64)
 
     @property
     def indexes(self) -> int:
@@ -566,10 +526,10 @@ class ShardedMotif:
         """Number the values of the relations, and index their rows."""
         rows = {of: _rows(of, batches) for of, _, _ in self._index_keys}
         columns = [column for each in rows.values() for column in each.columns.values()]
-        self._values = np.unique(np.concatenate(columns))
+        values = np.unique(np.concatenate(columns))
         for of, keys, value in self._index_keys:
-            codes = {name: np.searchsorted(self._values, column) for name, column in rows[of].columns.items()}
-            index = SortedIndex([codes[each] for each in keys], codes[value], rows[of].diff, max(len(self._values), 1))
+            codes = {name: np.searchsorted(values, column) for name, column in rows[of].columns.items()}
+            index = SortedIndex([codes[each] for each in keys], codes[value], rows[of].diff, max(len(values), 1))
             self._indexes[id(of), keys, value] = index
 
     def run(self, algorithm: Algorithm, *, shards: int, batch: int = BATCH) -> ShardedRun:
@@ -583,8 +543,7 @@ class ShardedMotif:
         scheme = SCHEMES[algorithm](shards, len(levels))
         for each in self._indexes.values():
             scheme.store(each)
-        order = [(levels or [seed])[-1].after.index(each) for each in self.variables]
-        return ShardedRun(scheme, seed, levels, batch=batch, order=order, values=self._values)
+        return ShardedRun(scheme, seed, levels, batch)
 
     def _level(self, plan: Extend) -> ExtensionLevel:
         columns, new = plan.rows.schema.names, plan.column
@@ -665,10 +624,10 @@ def loads(
         run = motif.run(algorithm, shards=shards, batch=batch)
         matches = run.count()
         agree(name, edges, matches, (BY_BIGJOIN, expected))
-        load = run.shown.load
+        load = run.load
         figures: Figures = {
             "found": [matches], "edges": [len(edges)], "shards": [shards], "batch": [batch],
-            "rounds": [run.shown.rounds], "busiest": [load.busiest],
+            "rounds": [run.rounds], "busiest": [load.busiest],
         }  # fmt: skip
         for kind in KINDS:
             each = getattr(load, kind)

@@ -29,13 +29,12 @@ from deltamark.harness.report.marks import (
     runner,
     runner_legend,
     runner_words,
-    series,
     side_by_side,
     tag,
     tick,
     tooltip,
 )
-from deltamark.harness.report.panel import Strip, dot, spread, strips
+from deltamark.harness.report.panel import Line, Strip, single, strips
 from deltamark.harness.results.record import Record
 from deltamark.harness.tables.lookup import Lookup
 
@@ -78,7 +77,7 @@ def _has_size(record: Record, size: int) -> bool:
 
 
 def _list(lookup: Lookup, scale: Log, size: int, records: list[Record]) -> Markup:
-    rows = [_latency_strip(lookup, scale, query, records) for query in lookup.queries]
+    rows = [_latency_strip(lookup, query, records) for query in lookup.queries]
     title = "Batches of one round" if size == 1 else f"Batches of {size:,} rounds"
     return tag(
         "div",
@@ -87,22 +86,22 @@ def _list(lookup: Lookup, scale: Log, size: int, records: list[Record]) -> Marku
     )
 
 
-def _latency_strip(lookup: Lookup, scale: Log, query: str, records: list[Record]) -> Strip | None:
+def _latency_strip(lookup: Lookup, query: str, records: list[Record]) -> Strip | None:
     """Draw one record of each runner of a query."""
     ordered = _preferred(lookup, (record for record in records if record.query == query))
     if not ordered:
         return None
     return Strip(
         query,
-        [_marks(lookup, scale, record) for record in ordered],
+        [_latency_mark(lookup, record) for record in ordered],
         brief(ordered[0].latency["p99"]).text,
         {"query": query},
     )
 
 
-def _marks(lookup: Lookup, scale: Log, record: Record) -> Markup:
-    look = look_of(lookup, record)
-    return series(look, "solid", keys_of(record), spread(look, scale, _spread(record), tooltip(record)))
+def _latency_mark(lookup: Lookup, record: Record) -> Line:
+    p50, p99, most = _spread(record)
+    return single(look_of(lookup, record), keys_of(record), p99, tooltip(record), interval=(p50, most))
 
 
 def _spread(record: Record) -> tuple[float, float, float]:
@@ -122,7 +121,7 @@ def state(lookup: Lookup) -> Section | None:
     scale = Log.over(record.state_bytes / MEGABYTE for record in everything)
     rows = [
         Strip(
-            query, [_mark(lookup, scale, record) for record in records], _entry(records[0].state_bytes).text,
+            query, [_state_mark(lookup, record) for record in records], _entry(records[0].state_bytes).text,
             {"query": query},
         )
         for query, records in by_query.items() if records
@@ -160,11 +159,10 @@ def _query_records(lookup: Lookup, query: str) -> list[Record]:
     return in_order(lookup, records)
 
 
-def _mark(lookup: Lookup, scale: Log, record: Record) -> Markup:
-    look = look_of(lookup, record)
+def _state_mark(lookup: Lookup, record: Record) -> Line:
     kind: LineKind = "solid" if record.is_plain else "hollow"
     value = record.state_bytes / MEGABYTE
-    return series(look, kind, keys_of(record), dot(look, scale, value, tooltip(record)))
+    return single(look_of(lookup, record), keys_of(record), value, tooltip(record), kind=kind)
 
 
 @dataclass(frozen=True)
@@ -194,7 +192,7 @@ def workers(lookup: Lookup) -> Section | None:
     by_cell: dict[str, list[Gain]] = defaultdict(list)
     for gain in sorted(gains, key=_order):
         by_cell[gain.cell].append(gain)
-    rows = [_workers_strip(cell, of_cell, looks, scale) for cell, of_cell in by_cell.items()]
+    rows = [_workers_strip(cell, of_cell, looks) for cell, of_cell in by_cell.items()]
     chart = strips(scale, lambda value: f"{value:g}x", rows, label="speed relative to one worker")
     return Section(
         "workers", "Speed-up by workers", _workers_finding(lookup, gains),
@@ -222,11 +220,10 @@ def _look(lookup: Lookup, numbers: Sequence[int], record: Record) -> Look:
     return Look(own.color, (own.outline + numbers.index(record.workers)) % LOOKS)
 
 
-def _workers_strip(cell: str, gains: Sequence[Gain], looks: dict[EngineThreads, Look], scale: Linear) -> Strip:
-    marks = []
-    for gain in gains:
-        style = looks[runner(gain.record)]
-        marks.append(series(style, "solid", keys_of(gain.record), dot(style, scale, gain.speed, tooltip(gain.record))))
+def _workers_strip(cell: str, gains: Sequence[Gain], looks: dict[EngineThreads, Look]) -> Strip:
+    marks = [
+        single(looks[runner(each.record)], keys_of(each.record), each.speed, tooltip(each.record)) for each in gains
+    ]
     best = max(gain.speed for gain in gains if gain.record.engine == gains[0].record.engine)
     return Strip(cell, marks, ratio(best).text, {"query": gains[0].record.query})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from deltamark.harness.console.table import Table, brief, counted, listed, megabytes, rate, ratio
@@ -19,12 +19,12 @@ from deltamark.harness.report.marks import (
     Tooltip,
     legend,
     look,
-    series,
     short,
     tick,
 )
-from deltamark.harness.report.panel import Axes, DataPoint, Line, Strip, dot, panel, strips
+from deltamark.harness.report.panel import Axes, DataPoint, Line, Strip, panel, single, strips
 from deltamark.harness.results.record import Record, latest
+from deltamark.harness.suites.plan import Suite
 from deltamark.harness.suites.rate import ON
 from deltamark.harness.suites.registry import GraphSuite, LoopSuite, MemorySuite, RateSuite, SharingSuite
 from deltamark.harness.tables.suites import SIDES, consistent_figures, paired
@@ -33,49 +33,50 @@ MEGABYTE = 1e6
 
 
 def loops(records: Sequence[Record]) -> Section | None:
-    tables = LoopSuite.tables(records)
-    if not tables:
-        return None
-    loads = _measured(records, LoopSuite.NAME, "distances", ("attached", "scratch"))
-    times = [
-        f"{brief(row.least('attached')).text} if they are attached to an index, and {brief(row.least('scratch')).text} "
-        "from scratch"
-        for row in loads
-    ]
-    finding = f"The distances take {listed(times)}." if times else _number_of(tables)
+    def finding(rows: Sequence[Record]) -> str:
+        times = [
+            f"{brief(row.least('attached')).text} if they are attached to an index, and "
+            f"{brief(row.least('scratch')).text} from scratch"
+            for row in rows
+        ]
+        return f"The distances take {listed(times)}."
+
     text = "Distances over a random graph. The tables that make tables SUITE=loops prints."
-    return Section("loops", "Loops", finding, text, _folded(tables))
+    names = "distances", ("attached", "scratch")
+    return _with_tables(records, LoopSuite, names, finding, Section("loops", "Loops", "", text, []))
 
 
 def graphs(records: Sequence[Record]) -> Section | None:
-    tables = GraphSuite.tables(records)
-    if not tables:
-        return None
-    static = _measured(records, GraphSuite.NAME, "static", ("seconds_w1", "by_hand"))
-    ratios = [f"{ratio(row.least('seconds_w1') / row.least('by_hand')).text} for the {row.row}" for row in static]
-    finding = (
-        f"The time of BiGJoin relative to that of a hand-written thread is {listed(ratios)}."
-        if ratios
-        else _number_of(tables)
-    )
+    def finding(rows: Sequence[Record]) -> str:
+        ratios = [f"{ratio(row.least('seconds_w1') / row.least('by_hand')).text} for the {row.row}" for row in rows]
+        return f"The time of BiGJoin relative to that of a hand-written thread is {listed(ratios)}."
+
     text = "Motifs in graphs that do not change, and in graphs that do. The tables that make tables SUITE=graph prints."
-    return Section("graphs", "Graphs", finding, text, _folded(tables))
+    names = "static", ("seconds_w1", "by_hand")
+    return _with_tables(records, GraphSuite, names, finding, Section("graphs", "Graphs", "", text, []))
 
 
 def memory(records: Sequence[Record]) -> Section | None:
-    tables = MemorySuite.tables(records)
+    def finding(rows: Sequence[Record]) -> str:
+        sizes = [row.least("least_bytes") for row in rows]
+        least, most = megabytes(min(sizes)).text, megabytes(max(sizes)).text
+        return f"The least memory of {counted(len(sizes), 'cell')} is {least} MB to {most} MB."
+
+    text = "The least limit of memory under which a cell passes. The table that make tables SUITE=memory prints."
+    names = "least", ("least_bytes",)
+    return _with_tables(records, MemorySuite, names, finding, Section("memory", "Least memory", "", text, []))
+
+
+def _with_tables(
+    records: Sequence[Record], suite: type[Suite], names: tuple[str, Collection[str]],
+    finding: Callable[[Sequence[Record]], str], section: Section,
+) -> Section | None:  # fmt: skip
+    """Fill a section with the tables of a suite. names: a table and its figures, whose rows the finding is about."""
+    tables = suite.tables(records)
     if not tables:
         return None
-    cells = _measured(records, MemorySuite.NAME, "least", ("least_bytes",))
-    sizes = [row.least("least_bytes") for row in cells]
-    finding = (
-        f"The least memory of {counted(len(sizes), 'cell')} is {megabytes(min(sizes)).text} MB to "
-        f"{megabytes(max(sizes)).text} MB."
-        if sizes
-        else _number_of(tables)
-    )
-    text = "The least limit of memory under which a cell passes. The table that make tables SUITE=memory prints."
-    return Section("memory", "Least memory", finding, text, _folded(tables))
+    rows = _measured(records, suite.NAME, *names)
+    return replace(section, finding=finding(rows) if rows else _number_of(tables), body=_folded(tables))
 
 
 def sharing(records: Sequence[Record]) -> Section | None:
@@ -149,12 +150,9 @@ def _chart(loads: Sequence[Record], chart: Chart) -> Markup:
     def value(row: Record, side: str) -> float:
         return row.least(f"{side}_{chart.figure}") / chart.unit
 
-    def dots(row: Record) -> list[Markup]:
+    def dots(row: Record) -> list[Line]:
         sides = ((look(number), side) for number, (_, side) in enumerate(SIDES))
-        return [
-            series(style, "solid", {}, dot(style, scale, value(row, side), _tooltip(row, side)))
-            for style, side in sides
-        ]
+        return [single(style, {}, value(row, side), _tooltip(row, side)) for style, side in sides]
 
     scale = Log.over(value(row, side) for row in loads for _, side in SIDES)
     rows = [Strip(f"{row.dataset}, {row.row}", dots(row), ratio(chart.number(row)).text, {}) for row in loads]

@@ -29,13 +29,12 @@ from deltamark.harness.report.marks import (
     runner,
     runner_legend,
     runner_words,
-    series,
     short,
     side_by_side,
     tag,
     tooltip,
 )
-from deltamark.harness.report.panel import Axes, DataPoint, Line, Strip, dot, panel, strips
+from deltamark.harness.report.panel import Axes, DataPoint, Line, Strip, panel, single, strips
 from deltamark.harness.results.record import Record
 from deltamark.harness.tables.lookup import Lookup, recorded_capabilities
 
@@ -154,10 +153,10 @@ def _list(lookup: Lookup, engine: str, by_query: Mapping[str, Records]) -> Marku
 
 def _strip(query: str, records: Records) -> Strip:
     best = max(records, key=lambda each: records[each].rate)
-    marks: list[Markup] = []
-    for each, record in records.items():
-        mark = dot(_look(each), SCALE, record.rate / records[best].rate, tooltip(record))
-        marks.append(series(_look(each), "solid", keys_of(record), mark))
+    marks = [
+        single(_look(each), keys_of(record), record.rate / records[best].rate, tooltip(record))
+        for each, record in records.items()
+    ]
     return Strip(query, marks, _name(best), {"query": query})
 
 

@@ -26,7 +26,7 @@ from support.patience import measure_patience, patient
 from deltamark.dataflow.sql.query import sql
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.make import Wanted, make_data
-from deltamark.harness.console.compilation import ensure_compiled
+from deltamark.harness.console.progress import ensure_compiled
 from deltamark.queries import sql_text
 
 SHORT_LIVED_JVM = (
@@ -175,7 +175,7 @@ def checked_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, s
     environment = {**os.environ, "DELTAMARK_CHECKED": "1"}
     with (tmp_path_factory.getbasetemp().parent / "checked kernels").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        script = "from deltamark.harness.console.compilation import ensure_compiled; ensure_compiled()"
+        script = "from deltamark.harness.console.progress import ensure_compiled; ensure_compiled()"
         subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=environment, capture_output=True, check=True)
     return environment
 

@@ -6,12 +6,33 @@ is named by the path of its file. Each query has a variant `sql`, whose dataflow
 A benchmark of this package has the name of its folder, and any other the path of its folder. Keys and order of arrival
 that are given by settings are part of the name: `shop?keys=orders:id,lines:order_id+line?arrives=orders:placed`. So
 records and data that were made with other ones have other names.
+
+Its description is the file benchmark.toml:
+
+    title = "A shop"
+
+    [relations.lines]
+    files = ["lines/*.parquet"]          # default: lines.parquet, or lines/*.parquet
+    key = ["order_id", "number"]
+    arrives = "placed_at"                # rows with equal values arrive in one round
+    change = "op"                        # insert, delete, update, or the words of Delta and Debezium
+    weight = "diff"                      # or 1 for an insertion and -1 for a retraction
+    references = { order_id = "orders", product_id = "products" }
+    member_of = "orders"                 # they come and go with their orders
+    roles = ["events"]                   # events, fixed, leaving, hot
+    changing = ["quantity"]              # the columns that other workloads change
+    in_turn = false
+
+`generator = "tpch"` takes the place of relations. Without a description each Parquet file, and each folder of them, is
+a relation, and settings of the command line may give keys and order of arrival.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -21,16 +42,242 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from random import Random
 from types import MappingProxyType, ModuleType
+from typing import TypeVar
 
 from deltamark import queries
 from deltamark.dataflow.language.collection import Collection
-from deltamark.datagen.schema import Relations
+from deltamark.datagen.files import RESERVED, FileSource, RelationSource, column_of, read
+from deltamark.datagen.nexmark.source import NEXMARK
+from deltamark.datagen.schema import ROLES, Column, Relation, Relations
 from deltamark.datagen.source import Source
-from deltamark.errors import DeltamarkError, unknown
-from deltamark.harness.benchmarks.description import DESCRIPTION, SETTINGS, described
+from deltamark.datagen.ssb import SSB
+from deltamark.datagen.tpch import TPCH
+from deltamark.errors import DeltamarkError, shortened, unknown
 from deltamark.queries.parameter_text import read_value
 from deltamark.queries.query import Parameters, Query, Tables
 from deltamark.queries.sql_text import VARIANT, from_text, read_sql
+
+DESCRIPTION = "benchmark.toml"
+
+GENERATORS: Mapping[str, Source] = {each.name: each for each in (TPCH, SSB, NEXMARK)}
+
+Value = TypeVar("Value", bound=str | bool | list[str] | dict[str, object])
+
+FIELDS = ("files", "key", "arrives", "change", "weight", "references", "member_of", "roles", "changing", "in_turn")
+"""The fields of a relation."""
+
+SETTINGS: Mapping[str, str] = {"keys": "key", "arrives": "arrives"}
+"""The settings that describe relations without a file, and the fields for which they stand."""
+
+
+def described(folder: Path, settings: Mapping[str, str] = MappingProxyType({})) -> tuple[str, Source]:
+    """Read the description of a folder; return its title and the source of its rows.
+
+    settings: the keys and the order of arrival of relations in a folder without a description.
+    """
+    path = folder / DESCRIPTION
+    given = ", ".join(f"{name.upper()}={value}" for name, value in settings.items())
+    if settings and path.exists():
+        raise DeltamarkError(f"a setting of a folder that has a {DESCRIPTION}", f"{folder}: {given}", "write it there")
+    try:
+        raw = tomllib.loads(path.read_text(encoding="utf-8-sig")) if path.exists() else {}
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise DeltamarkError("a description that is no TOML", f"{path}: {error}", "correct it") from error
+    for field in raw.keys() - {"title", "generator", "relations"}:
+        raise unknown(f"field of {path}", field, ("title", "generator", "relations"))
+    title = _typed(path, "title", raw.get("title", folder.resolve().name), str)
+    if "generator" in raw:
+        if "relations" in raw:
+            raise DeltamarkError("a generator and relations", path, "leave one of them out")
+        name = _typed(path, "generator", raw["generator"], str)
+        if name not in GENERATORS:
+            raise unknown(f"generator in {path}", name, GENERATORS)
+        return title, GENERATORS[name]
+    tables = _typed(path, "relations", raw.get("relations", _found(folder, settings)), dict)
+    if not tables:
+        raise DeltamarkError("no relation in a benchmark", folder, f"add Parquet files, or name them in {path.name}")
+    readers = [
+        _Reader(folder, given or path, name, _typed(path, f"relations.{name}", each, dict))
+        for name, each in tables.items()
+    ]
+    sources = [reader.source() for reader in readers]
+    _check_links(path, {each.relation.name: each.relation for each in sources})
+    return title, FileSource(re.sub(r"[^\w.-]+", "-", folder.resolve().name), sources)
+
+
+@cache
+def _reserved() -> frozenset[str]:
+    """Return the words that are no names in SQL unless they are quoted."""
+    import duckdb  # noqa: PLC0415 (it takes a while to load)
+
+    rows = duckdb.execute("SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'reserved'").fetchall()
+    return frozenset(row[0] for row in rows)
+
+
+def _found(folder: Path, settings: Mapping[str, str]) -> dict[str, dict[str, object]]:
+    """Return the relations whose files lie in a folder, each with the fields that settings give."""
+    files = {path.stem for path in folder.glob("*.parquet")}
+    found: dict[str, dict[str, object]] = {
+        name: {} for name in sorted(files | {path.parent.name for path in folder.glob("*/*.parquet")})
+    }
+    for setting, text in settings.items():
+        for word in text.split(","):
+            name, colon, columns = word.partition(":")
+            listed = columns.split("+")
+            if not (name and colon and all(listed)) or (setting != "keys" and len(listed) > 1):
+                form = "RELATION:COLUMN+COLUMN" if setting == "keys" else "RELATION:COLUMN"
+                raise DeltamarkError(
+                    f"not a value of {setting.upper()}", shortened(word), f"write {form}, with commas between relations"
+                )
+            if name not in found:
+                raise unknown(f"relation in {setting.upper()}", name, found)
+            if SETTINGS[setting] in found[name]:
+                raise DeltamarkError(f"a relation that {setting.upper()} names twice", name, "name it once")
+            found[name][SETTINGS[setting]] = listed if setting == "keys" else columns
+    return found
+
+
+class _Reader:
+    """Reads the description of one relation. where: the file with the description, or the settings in its place."""
+
+    def __init__(self, folder: Path, where: Path | str, name: str, raw: Mapping[str, object]) -> None:
+        self._folder, self._where, self._name, self._raw = folder, where, name, raw
+        if not name.isidentifier():
+            raise DeltamarkError("not a name of a relation", f"{where}: {name}", "write letters, digits and _")
+        if name.lower() in _reserved():
+            raise DeltamarkError("a word of SQL as the name of a relation", f"{where}: {name}", "give it another name")
+        for field in raw.keys() - set(FIELDS):
+            raise unknown(f"field of relations.{name} in {where}", field, FIELDS)
+
+    def source(self) -> RelationSource:
+        files = self._files()
+        texts = {field: self._get(field, "") for field in ("arrives", "change", "weight", "member_of")}
+        if texts["change"] and texts["weight"]:
+            problem = f"{self._where}: {texts['change']}, {texts['weight']}"
+            raise DeltamarkError(f"relations.{self._name} has a change and a weight", problem, "leave one of them out")
+        columns = self._columns(files, {texts["change"], texts["weight"]} - {""}, texts["arrives"])
+        known = [column.name for column in columns]
+        key, changing, roles = (self._words(field) for field in ("key", "changing", "roles"))
+        references: dict[str, object] = self._get("references", {})
+        for field, names in {"key": key, "changing": changing, "references": tuple(references)}.items():
+            for column in names:
+                if column not in known:
+                    raise unknown(f"column in relations.{self._name}.{field} of {self._where}", column, known)
+            if len({*names}) < len(names):
+                problem = f"{self._where}: {', '.join(names)}"
+                raise DeltamarkError(f"relations.{self._name}.{field} names a column twice", problem, "name it once")
+        for role in roles:
+            if role not in ROLES:
+                raise unknown(f"role in relations.{self._name}.roles of {self._where}", role, ROLES)
+        relation = Relation(
+            self._name, columns, key, "", tuple((column, str(to)) for column, to in references.items()),
+            texts["member_of"], tuple(role for role in ROLES if role in roles), changing,
+            in_turn=bool(self._get("in_turn", default=False)),
+        )  # fmt: skip
+        return RelationSource(relation, files, texts["arrives"], texts["change"], texts["weight"])
+
+    def _files(self) -> tuple[Path, ...]:
+        folder, name = self._folder, self._name
+        patterns = self._words("files") or (f"{name}.parquet", f"{name}/*.parquet")
+        try:
+            found = tuple(file for pattern in patterns for file in sorted(folder.glob(pattern)) if file.is_file())
+        except (ValueError, NotImplementedError) as error:  # an empty pattern, or an absolute one
+            problem = f"{self._where}: {', '.join(patterns)}"
+            raise DeltamarkError(
+                f"relations.{name}.files are no paths in the folder", problem, "correct them"
+            ) from error
+        if not found:
+            raise DeltamarkError(f"no files of relations.{name}", f"{self._where}: {', '.join(patterns)}", "add them")
+        return found
+
+    def _columns(self, files: tuple[Path, ...], apart: set[str], arrives: str) -> tuple[Column, ...]:
+        """Return the columns of some files, except some. That of the arrival is one if its type is supported."""
+        import duckdb  # noqa: PLC0415 (it takes a while to load)
+
+        try:
+            rows = duckdb.execute(f"DESCRIBE FROM {read(files)}").fetchall()
+        except duckdb.Error as error:
+            first = str(error).splitlines()[0]
+            raise DeltamarkError("an unreadable Parquet file", f"{files[0]}: {first}", "write it again") from error
+        for name in {*apart, arrives} - {"", *(row[0] for row in rows)}:
+            raise unknown(f"column of {files[0]}", name, [row[0] for row in rows])
+        columns = []
+        for name, type_, *_ in rows:
+            if name in apart:
+                self._check_change(name, type_)
+            else:
+                column = column_of(name, type_, nullable=name not in self._words("key"))
+                if isinstance(column, str) and name == arrives:
+                    continue
+                if isinstance(column, str):
+                    remedy = "convert the column, or leave it out of the files"
+                    cause = f"{self._name}.{name} has a type that is not supported"
+                    raise DeltamarkError(cause, f"{files[0]}: {column}", remedy)
+                if name.lower() in RESERVED or '"' in name:
+                    raise DeltamarkError(
+                        "a name that a column cannot have", f"{files[0]}: {name}", "give it another one"
+                    )
+                columns.append(column)
+        if not columns:
+            raise DeltamarkError(f"no column of {self._name}", f"{self._where}: {files[0]}", "add one to its files")
+        return tuple(columns)
+
+    def _check_change(self, name: str, type_: str) -> None:
+        """Check the type of the column with the kinds or the weights of changes."""
+        field = "change" if self._raw.get("change") == name else "weight"
+        stored = column_of(name, type_, nullable=False)
+        fits = not isinstance(stored, str) and stored.kind == ("text" if field == "change" else "int")
+        if not fits:
+            wanted = "a text" if field == "change" else "a whole number"
+            problem = f"{self._where}: {name} is {type_}"
+            raise DeltamarkError(
+                f"relations.{self._name}.{field} is no column of {wanted}", problem, "name another column"
+            )
+
+    def _get(self, field: str, default: Value) -> Value:
+        return _typed(self._where, f"relations.{self._name}.{field}", self._raw.get(field, default), type(default))
+
+    def _words(self, field: str) -> tuple[str, ...]:
+        raw = self._raw.get(field, [])
+        if isinstance(raw, str):
+            return (raw,)
+        listed: list[str] = self._get(field, [])
+        return tuple(_typed(self._where, f"relations.{self._name}.{field}", each, str) for each in listed)
+
+
+def _typed(where: Path | str, field: str, value: object, type_: type[Value]) -> Value:
+    if not isinstance(value, type_):
+        words = {"str": "a text", "list": "a list of texts", "dict": "a table", "bool": "true or false"}
+        raise DeltamarkError(f"{field} is not {words[type_.__name__]}", f"{where}: {value}", "correct the description")
+    return value
+
+
+def _check_links(path: Path, relations: Mapping[str, Relation]) -> None:
+    """Check that links lead to relations with a key of one whole number, and that one relation at most has events."""
+    if len(events := [each.name for each in relations.values() if "events" in each.roles]) > 1:
+        remedy = "write it in one relation, and member_of in those whose rows belong to its rows"
+        raise DeltamarkError("several relations have the role events", f"{path}: {', '.join(events)}", remedy)
+    for relation in relations.values():
+        at = f"relations.{relation.name}"
+        for column, to in (*relation.references, *([("member_of", relation.member_of)] if relation.member_of else [])):
+            if to not in relations:
+                raise unknown(f"relation in {at}.{column} of {path}", to, relations)
+            if len(relations[to].key) != 1:
+                remedy = "give it a key of one column"
+                raise DeltamarkError(f"{at}.{column} refers to no single key", f"{path}: {to}", remedy)
+            if relations[to].column(relations[to].key[0]).kind != "int":
+                remedy = "leave the reference out"
+                raise DeltamarkError(f"{at}.{column} refers to a key of no whole numbers", f"{path}: {to}", remedy)
+        owners = [relation.name]
+        while (owner := relations[owners[-1]].member_of) in relations:
+            if owner in owners:
+                problem = f"{path}: {', '.join([*owners, owner])}"
+                raise DeltamarkError(f"{at}.member_of leads in a circle", problem, "leave one of them out")
+            owners.append(owner)
+        if relation.member_of and not relation.reference_to(relation.member_of):
+            remedy = f"add references = {{ COLUMN = {relation.member_of!r} }}"
+            raise DeltamarkError(f"{at}.member_of without a reference", f"{path}: {relation.member_of}", remedy)
+
 
 DEFAULT = "tpch"
 """The benchmark of a cell that names none."""

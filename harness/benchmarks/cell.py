@@ -1,8 +1,7 @@
-"""Cells: a query or motif with its stream, batching and engine, the unit of every measurement and check.
+"""Cells: a query with its stream, batching, engine and goal, the unit of every measurement and check.
 
-A cell can name the command that repeats it.
-
-The batchings, L x P, that the benchmark measures and that tables have columns for.
+A cell is measured by the suite that its goal names (harness/suites/registry.py), and can name the command that repeats
+it. The batchings, L x P, are those that the benchmark measures and that tables have columns for.
 """
 
 from __future__ import annotations
@@ -46,10 +45,15 @@ ALL = 1 << 40
 """The size of a physical batch that takes the whole stream: more logical batches than any stream has."""
 
 
+THROUGHPUT = "tpch"
+"""The default goal: the times of all batches. Records and commands have had this name since TPC-H was the only data."""
+
+
 @dataclass(frozen=True)
 class Cell:
     query: str
     sf: str
+    """The scale factor, or the name of a graph."""
     workload: str = "insert"
     logical: int = 1
     physical: int = ALL
@@ -66,6 +70,20 @@ class Cell:
     """The directory of a Spark query's checkpoints; empty for a temporary one."""
     benchmark: str = DEFAULT
     """The name of the benchmark, or the path of its folder."""
+    sample: int = 0
+    """The number of batches to time at most, spread over the stream; 0: all."""
+    goal: str = THROUGHPUT
+    """The kind of measurement: the name of its suite."""
+    arrivals: str = ""
+    """The times at which rounds become due in an open loop."""
+    dataset: str = ""
+    """The name of the data in records of other goals than throughput."""
+    table: str = ""
+    """The table that has the records of the cell, for other goals than throughput."""
+    part: str = ""
+    """The name of the cell within its table; empty if it is the only one."""
+    data: str = ""
+    """The digest of the data."""
 
     but = replace
 

@@ -29,7 +29,7 @@ from deltamark.harness.benchmarks.cell import DEFAULT_ENGINE, Cell
 from deltamark.harness.chaos import running as processes
 from deltamark.harness.chaos.running import Invocation, started
 from deltamark.harness.check import verify
-from deltamark.harness.check.golden import golden_file, read_golden
+from deltamark.harness.check.verify import golden_file, read_golden
 from deltamark.harness.system.machine import ROOT
 from deltamark.harness.system.resources import descendants
 

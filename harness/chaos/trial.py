@@ -1,14 +1,32 @@
-"""A trial: a command is struck and run again to its end, and the laws are checked."""
+"""Trials: a command is struck and run again to its end, and the laws of its output are checked.
+
+After `make bench` each planned cell has exactly one record, with a verified answer. `make compare` of a commit with
+itself in a clone has a verdict. The data of `make data` is byte for byte that of an undisturbed run, with no other
+files beside it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import hashlib
+import json
+import shutil
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from deltamark.datagen.manifest import FILE
+from deltamark.datagen.sealed import DIGEST
+from deltamark.errors import DeltamarkError
 from deltamark.harness.chaos import running
 from deltamark.harness.chaos.running import CommandRun, Invocation, Strike, run
+from deltamark.harness.compare.gate import Verdict
+from deltamark.harness.compare.trees import DIRECTORY, git, snapshot
+from deltamark.harness.results import store
+from deltamark.harness.results.record import Record
+from deltamark.harness.system.machine import ROOT
 
 LIMIT_FACTOR, LIMIT_S = 10, 120.0
 """The time limit of a run: a multiple of the length of an undisturbed run, and seconds in addition."""
@@ -103,3 +121,172 @@ def _remains(temporary: Path, command_run: CommandRun, shared: set[str]) -> Iter
 
 def _last_lines(text: str) -> str:
     return " | ".join(text.strip().splitlines()[-QUOTED_LINES:])
+
+
+CELLS = ("PHYSICAL=100,1000", "WORKERS=1,2", "ENGINES=embedded,duckdb", "SAMPLE=5", "RUNS=1")
+FILES = {store.RECORDS, store.SESSIONS, store.LOCK}
+
+TimelessFacts = tuple[str, str, int, int]
+
+
+class BenchTrial:
+    """settings: those that name the data and the queries."""
+
+    def __init__(self, settings: Sequence[str], data: Path, scratch: Path, cells: Sequence[str] = CELLS) -> None:
+        self._settings = (*settings, f"DATA={data.resolve()}", *cells)
+        self._results, self._temporary = scratch / "results", scratch / "temporary"
+        self._expected: dict[str, TimelessFacts] = {}
+
+    @property
+    def command(self) -> Invocation:
+        words = [sys.executable, "-m", "harness", "bench", *self._settings, f"RESULTS={self._results}"]
+        return Invocation(words, ROOT, self._temporary)
+
+    def prepare(self) -> None:
+        for directory in (self._results, self._temporary):
+            shutil.rmtree(directory, ignore_errors=True)
+        self._temporary.mkdir(parents=True)
+
+    def keep_result(self) -> None:
+        self._expected = {record.key: _timeless(record) for record in self._records()}
+
+    def _records(self) -> list[Record]:
+        return list(store.read(self._machine).records)
+
+    @property
+    def _machine(self) -> Path:
+        return next(self._results.iterdir())
+
+    def violations(self, struck: CommandRun) -> Iterator[str]:
+        try:
+            records = self._records()
+            store.sessions(self._machine)
+        except (DeltamarkError, ValueError) as error:
+            yield f"unreadable: {error}"
+            return
+        yield from self._wrong_records([record for record in records if record.status == "ok"])
+        for record in records:
+            # a killed child leaves a record of a failed cell, and the next run measures the cell again
+            if record.status != "ok" and not (record.status == "failed" and "child" in struck.target):
+                yield f"{record.cell} has a record that is {record.status}: {record.problem}"
+        for path in self._results.rglob("*"):
+            if not path.is_dir() and path.name not in FILES:
+                yield f"{path.relative_to(self._results)} was left"
+
+    def _wrong_records(self, records: list[Record]) -> Iterator[str]:
+        """Compare the records of successful cells with those of an undisturbed run."""
+        counts = Counter(record.key for record in records)
+        yield from (f"the cell {key} is missing" for key in self._expected if key not in counts)
+        for record in records:
+            if record.key not in self._expected:
+                yield f"{record.cell} was not planned"
+            elif counts[record.key] != 1:
+                yield f"{record.cell} has {counts[record.key]} records"
+            elif not record.verified:
+                yield f"{record.cell} is not verified"
+            elif _timeless(record) != self._expected[record.key]:
+                yield f"{record.cell} has {_timeless(record)}, not {self._expected[record.key]}"
+
+
+def _timeless(record: Record) -> TimelessFacts:
+    """Return the facts that do not depend on the speed of the machine."""
+    return record.cell, record.digest, record.tuples, record.changes
+
+
+COMPARED_CELLS = ("BASE=HEAD", "HEAD=HEAD", "PHYSICAL=1000")
+ALLOWED: tuple[Verdict, ...] = ("undecided", "improvement", "unchanged")
+COMPARE_FILES = {"base", "head", "lock", "summary-tpch.md", "verdict-tpch.json", "verdict-tpch.txt"}
+
+
+class CompareTrial:
+    """settings: those that name the data and the compared cells."""
+
+    def __init__(self, settings: Sequence[str], data: Path, scratch: Path) -> None:
+        self._settings = (*settings, f"DATA={data.resolve()}")
+        self._clone, self._temporary = scratch / "clone", scratch / "temporary"
+        self._runs = 0
+        git(ROOT, "clone", "--quiet", "--shared", "--no-checkout", str(ROOT), str(self._clone))
+        git(self._clone, "checkout", "--quiet", "--detach", snapshot(ROOT))
+
+    @property
+    def command(self) -> Invocation:
+        words = [sys.executable, "-m", "harness", "compare", *self._settings, *COMPARED_CELLS]
+        return Invocation(words, self._clone, self._temporary)
+
+    def prepare(self) -> None:
+        """Remove the work trees of the run before, every other time."""
+        shutil.rmtree(self._temporary, ignore_errors=True)
+        self._temporary.mkdir(parents=True)
+        self._runs += 1
+        if self._runs % 2:
+            shutil.rmtree(self._clone / DIRECTORY, ignore_errors=True)
+            git(self._clone, "worktree", "prune")
+
+    def keep_result(self) -> None:
+        """Keep nothing: two comparisons may have different verdicts."""
+
+    def violations(self, _struck: CommandRun) -> Iterator[str]:
+        directory = self._clone / DIRECTORY
+        verdict = directory / "verdict-tpch.txt"
+        word = verdict.read_text(encoding="utf-8").strip() if verdict.exists() else "none"
+        if word not in ALLOWED:
+            yield f"the verdict of a commit and itself is {word}"
+        yield from (f"{path.name} was left" for path in directory.iterdir() if path.name not in COMPARE_FILES)
+        listed = git(self._clone, "worktree", "list", "--porcelain")
+        if listed.count("worktree ") != 3 or "locked" in listed or "prunable" in listed:
+            yield f"work trees were left: {listed}"
+        for side in ("base", "head"):
+            if changed := git(directory / side, "status", "--porcelain"):
+                yield f"{side} is not the commit: {changed}"
+        if changed := git(self._clone, "status", "--porcelain"):
+            yield f"the repository was changed: {changed}"
+
+
+Digests = dict[str, str]
+
+
+class DataTrial:
+    """settings: those that name the data, such as SF=0.01."""
+
+    def __init__(self, settings: Sequence[str], scratch: Path, host_command: Sequence[str] = ()) -> None:
+        self._settings, self._host_command = settings, host_command
+        self._data, self._temporary = scratch / "data", scratch / "temporary"
+        self._expected: Digests = {}
+
+    @property
+    def command(self) -> Invocation:
+        words = [*self._host_command, sys.executable, "-m", "harness", "data", *self._settings, f"DATA={self._data}"]
+        return Invocation(words, ROOT, self._temporary)
+
+    def prepare(self) -> None:
+        for directory in (self._data, self._temporary):
+            shutil.rmtree(directory, ignore_errors=True)
+        self._temporary.mkdir(parents=True)
+
+    def keep_result(self) -> None:
+        self._expected = digests(self._data)
+
+    def violations(self, _struck: CommandRun) -> Iterator[str]:
+        return differences(digests(self._data), self._expected)
+
+
+def digests(data: Path) -> Digests:
+    """Digest every file below a data directory, including hidden files; omit time stamps and seals of manifests."""
+    return {str(path.relative_to(data)): _digest(path) for path in data.rglob("*") if not path.is_dir()}
+
+
+def _digest(path: Path) -> str:
+    if path.name != FILE:
+        return hashlib.sha256(path.read_bytes()).hexdigest()
+    return json.dumps(json.loads(path.read_text(encoding="utf-8"), object_hook=_timeless_manifest))
+
+
+def _timeless_manifest(content: dict[str, object]) -> dict[str, object]:
+    return {name: value for name, value in content.items() if name not in ("mtime_ns", DIGEST)}
+
+
+def differences(actual: Digests, expected: Digests) -> Iterator[str]:
+    """Yield the differences between two directories."""
+    yield from (f"{name} is missing" for name in sorted({*expected} - {*actual}))
+    yield from (f"{name} was left" for name in sorted({*actual} - {*expected}))
+    yield from (f"{name} has other bytes" for name in sorted({*expected} & {*actual}) if actual[name] != expected[name])

@@ -16,8 +16,13 @@ import pyarrow as pa
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.types import Schema
+from deltamark.errors import DeltamarkError
 from deltamark.harness.engines.answers import decoded, in_order
 from deltamark.harness.engines.base import TOLERANCE, Row, Value
+
+
+class WrongAnswerError(DeltamarkError):
+    """Two algorithms disagree about an answer."""
 
 
 def difference(mine: Sequence[Row], theirs: Sequence[Row], tolerance: float = TOLERANCE) -> str:

@@ -15,8 +15,7 @@ from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.check.answers import Snapshot, difference, unordered_difference
-from deltamark.harness.check.change_csv import ChangeCsv, Digester
-from deltamark.harness.check.change_stream import DIFFS, DIGESTED_ROWS, open_sums
+from deltamark.harness.check.change_stream import DIFFS, DIGESTED_ROWS, ChangeCsv, Digester, open_sums
 from deltamark.harness.check.oracle import Answers
 from deltamark.harness.engines.base import AnswerEngine, Engine, Row
 from deltamark.harness.engines.plans import plan_of

@@ -1,14 +1,20 @@
 """The checks of answers and streams: answers equal the oracle's at many times; the stream of L equals that of L = 1 in
 coarser times; digests do not depend on physical batches, workers, variants and engines.
 
-A check returns a description of the first violation with the command that reproduces it, or an empty string.
+A check returns a description of the first violation with the command that reproduces it, or an empty string. Golden
+digests, to which later code is compared, are those of the change streams of all queries of a benchmark. Those of this
+project's benchmarks are computed at one scale factor and committed in results/golden; those of another benchmark lie in
+its folder.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import csv
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
 from random import Random
 
 import numpy as np
@@ -21,6 +27,8 @@ from deltamark.datagen.feed import Feed
 from deltamark.datagen.schema import TIMES_PER_ROUND
 from deltamark.datagen.workloads.registry import workload
 from deltamark.datagen.workloads.workload import Workload
+from deltamark.errors import DeltamarkError, naming
+from deltamark.harness.benchmarks.benchmark import DEFAULT, Benchmark, benchmark, included
 from deltamark.harness.benchmarks.cell import ALL, Cell
 from deltamark.harness.check import change_stream
 from deltamark.harness.check.answers import (
@@ -34,8 +42,7 @@ from deltamark.harness.check.answers import (
     summed,
     unordered_difference,
 )
-from deltamark.harness.check.change_csv import ChangeCsv, Digest
-from deltamark.harness.check.change_stream import DIGESTED_ROWS, no_report, open_answer
+from deltamark.harness.check.change_stream import DIGESTED_ROWS, ChangeCsv, Digest, no_report, open_answer
 from deltamark.harness.check.oracle import Oracle
 from deltamark.harness.engines.base import TOLERANCE, CountReport, Row
 from deltamark.harness.engines.plans import sql_inputs
@@ -218,3 +225,69 @@ def _first_difference(mine: pa.Table, theirs: pa.Table) -> _Difference | None:
     time, weight = first.pop(TIME), first.pop(WEIGHT)
     row = row_text(tuple(first.values()))
     return _Difference(time, f"  at {time}: weight {weight:+} more in the first stream, of {row} (as stored)")
+
+
+SF = "0.01"
+FOLDER = Path(__file__).resolve().parent.parent.parent / "results" / "golden"
+OWN_FILE = "golden.csv"
+"""The file in the folder of a benchmark outside this project."""
+
+HEADER = ["query", "workload", "logical", "updates", "digest"]
+WORKLOADS = {
+    "insert": (1, 1000), "window:500": (1, 1000), "refresh:5": (1, 1000), "slide:20000": (1000,), "late:500": (1000,),
+    "expire:90": (1,), "update:5": (1,), "churn:5": (1, 1000), "hot:8": (1,), "zipf:1": (1000,), "changes": (1, 1000),
+}  # fmt: skip
+"""The workloads with their sizes of logical batches. A benchmark has digests of those that apply to it."""
+
+OF_TPCH = tuple(name for name in WORKLOADS if name != "changes")
+
+
+def golden_cells(
+    queries: Iterable[str] = (), home: Benchmark | None = None, workloads: Iterable[str] = OF_TPCH
+) -> list[Cell]:
+    """Return the cells of some queries, or of all."""
+    home = home or benchmark()
+    sf, names = str(home.source.scale(Decimal(SF))), list(queries) or home.queries
+    return [
+        Cell(name, sf, work, logical, benchmark=home.name)
+        for name in names
+        for work in workloads
+        for logical in WORKLOADS[work]
+    ]
+
+
+def golden_file(home: Benchmark) -> Path:
+    """Return the file with the digests of a benchmark."""
+    if home.name not in included():
+        return home.folder / OWN_FILE
+    return FOLDER / (f"sf{SF}.csv" if home.name == DEFAULT else f"{home.name}-sf{SF}.csv")
+
+
+def read_golden(home: Benchmark | None = None) -> dict[Cell, str]:
+    """Return the digests of a benchmark that were written before."""
+    home = home or benchmark()
+    path, sf = golden_file(home), str(home.source.scale(Decimal(SF)))
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            _, *rows = csv.reader(file)
+        return {
+            Cell(name, sf, work, int(logical), benchmark=home.name): f"{updates} {digest}"
+            for name, work, logical, updates, digest in rows
+        }
+    except OSError as error:
+        remedy = (
+            "write them: golden WRITE=yes" if home.name not in included() else "restore the file from version control"
+        )
+        raise DeltamarkError("no golden digests", f"{path}: {error.strerror}", remedy) from error
+    except (ValueError, csv.Error) as error:
+        raise DeltamarkError(
+            "unreadable golden digests", f"{path}: {error}", "write them again: golden WRITE=yes"
+        ) from error
+
+
+def write_golden(digests: Mapping[Cell, str], home: Benchmark) -> None:
+    path = golden_file(home)
+    with naming(path), path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(HEADER)
+        writer.writerows([cell.query, cell.workload, cell.logical, *digest.split()] for cell, digest in digests.items())

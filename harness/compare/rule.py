@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean, median
 from typing import Literal
 
-from deltamark.harness.console.formatting import TableEntry, brief, megabytes
+from deltamark.harness.console.table import TableEntry, brief, megabytes
 from deltamark.harness.measure.stats import interval
 from deltamark.harness.tables.relation import MIN_STATE_ROWS
 

@@ -113,7 +113,7 @@ class ServedSide:
         times = _times_inside(cell, rounds)
         moments = [(cell.logical, time) for time in times] if isinstance(cell, Cell) else []
         self._successful(cell, lambda: self.client.oracle_answers(cell, rounds, self.limit, moments))
-        request = CellRequest(cell, 0, 1, self.limit, tuple(rounds), tuple(times))
+        request = CellRequest(cell, 1, self.limit, tuple(rounds), tuple(times))
         return self._successful(cell, lambda: self.client.cell(request)).digest
 
     def sample(self, cell: AnyCell) -> Sample:

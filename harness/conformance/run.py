@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from functools import cache
 from itertools import pairwise
 from typing import TypeVar
@@ -18,6 +19,7 @@ from msgspec import structs
 from deltamark.dataflow.sql.query import sql
 from deltamark.dataflow.sql.tables import sql_tables
 from deltamark.dataflow.types import Schema
+from deltamark.datagen.feed import last_time
 from deltamark.datagen.schema import TIMES_PER_ROUND
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.cell import Cell
@@ -34,7 +36,9 @@ from deltamark.harness.conformance.cases import (
     Change,
     batch_of,
     declared,
+    line,
 )
+from deltamark.harness.console.table import brief
 from deltamark.harness.engines.base import RefusedError, Row
 from deltamark.harness.engines.external import messages, named
 from deltamark.harness.engines.external.columns import (
@@ -49,6 +53,8 @@ from deltamark.harness.engines.external.columns import (
 )
 from deltamark.harness.engines.external.program import Program
 from deltamark.harness.engines.plans import specified_plan, sql_inputs
+from deltamark.harness.results.plausibility import Account, doubt
+from deltamark.harness.system.clock import LIST_EVERY_S, CpuUse
 
 R = TypeVar("R", bound=messages.Reply)
 
@@ -370,3 +376,50 @@ def _refuses_unknown(program: Program) -> Outcome:
     except DeltamarkError as error:
         return Outcome("an unknown query is refused", str(error.actual))
     return Outcome("an unknown query is refused", "" if refused else "it was opened")
+
+
+QUERY, BATCHES, BATCH_ROWS = "q01", 4, 5000
+"""Enough rows that the work on a batch takes longer than the messages about it. Not tuned."""
+
+
+def times_of(name: str) -> str:
+    """Feed rows to an engine; describe its times, and whether they are plausible."""
+    each = named.resolved(name)
+    program = Program(each.short, list(each.command))
+    try:
+        account = _account(name, program)
+    except DeltamarkError as error:
+        return f"times: not taken: {error.cause}: {error.actual}"
+    finally:
+        program.close()
+    reported, seen, timed, untimed = (
+        brief(seconds).text for seconds in (account.reported, account.seen, account.timed_cpu, account.untimed_cpu)
+    )
+    doubts = doubt(account)
+    return (
+        f"times of {BATCHES} batches of {BATCH_ROWS:,} rows: reported {reported}, seen {seen}, CPU time {timed} in the "
+        f"clock and {untimed} outside: {f'not plausible: {doubts}' if doubts else 'plausible'}"
+    )
+
+
+def _account(name: str, program: Program) -> Account:
+    query = OpenQuery(name, program, subject_of(QUERY))
+    reported = seen = untimed = timed_cpu = untimed_cpu = 0.0
+    cpu = CpuUse(LIST_EVERY_S)
+    for number in range(BATCHES):
+        rounds = range(number * BATCH_ROWS, (number + 1) * BATCH_ROWS)
+        rows = [line(TIMES_PER_ROUND * each, quantity=Decimal(each % 50 + 1)) for each in rounds]
+        query.take(rows, last_time(rounds.stop, 1))
+        untimed += program.request_seconds
+        untimed_cpu += cpu.passed()
+        reply = query.apply()
+        timed_cpu += cpu.passed()
+        seen += program.request_seconds
+        reported += program.request_seconds if reply.seconds is None else reply.seconds
+    query.end()
+    cpu.list_processes()
+    untimed_cpu += cpu.passed()
+    return Account(
+        workers=1, tuples=BATCHES * BATCH_ROWS, requests=BATCHES, reported=reported, seen=seen, untimed=untimed,
+        timed_cpu=timed_cpu, untimed_cpu=untimed_cpu,
+    )  # fmt: skip

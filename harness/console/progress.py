@@ -1,14 +1,22 @@
-"""Progress of long work: a live bar on a terminal, a line every few seconds elsewhere."""
+"""Progress of long work: a live bar on a terminal, a line every few seconds elsewhere.
+
+The two long works that many commands begin with are the compilation of kernels and the generation of data.
+"""
 
 from __future__ import annotations
 
 import time
+from functools import partial
 from types import TracebackType
 from typing import Self
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from deltamark.harness.console.console import ERR, warn
+from deltamark.dataflow.interpreter.compilation import compile_kernels
+from deltamark.dataflow.kernels import compiled_before, is_writable
+from deltamark.datagen.dataset import Dataset
+from deltamark.datagen.make import Wanted, make_data
+from deltamark.harness.console.console import ERR, say_folded, warn
 
 LINE_INTERVAL_S = 2.0
 
@@ -62,3 +70,30 @@ def line(step: str, done: int, total: int, seconds: float) -> str:
         return f"{step} ..."
     left = f", about {seconds * (total - done) / done:.0f} s left" if 0 < done < total and seconds >= 1 else ""
     return f"{step}: {done:,} of {total:,} ({100 * done // total}%), {seconds:.0f} s{left}"
+
+
+def ensure_compiled() -> None:
+    """Compile the kernels, unless they are in the cache or it cannot be written."""
+    if not compiled_before() and is_writable():
+        with ProgressLine() as progress:
+            compile_kernels(partial(progress.report, "compiling kernels, once on this machine"))
+
+
+def open_quietly(wanted: Wanted) -> Dataset:
+    """Open a dataset, generating it first if it is missing; print nothing on standard output."""
+    with ProgressLine() as progress:
+        return make_data(wanted, progress.report)[0]
+
+
+def open_dataset(wanted: Wanted) -> Dataset:
+    """Open a dataset, generating it first if it is missing, and print its size."""
+    started = time.monotonic()
+    with ProgressLine() as progress:
+        dataset, made = make_data(wanted, progress.report)
+    manifest = dataset.manifest
+    rows = sum(relation.rows for relation in manifest.relations.values())
+    size = sum(chunk.bytes for chunk in manifest.files) / 1e6
+    steps = ", ".join(f"{step} {seconds:.1f} s" for step, seconds in progress.seconds.items() if seconds)
+    origin = f"made in {time.monotonic() - started:.1f} s ({steps})" if made else "already there"
+    say_folded(f"{dataset.directory}: SF {manifest.sf}, {rows:,} rows, {size:,.1f} MB, {origin}")
+    return dataset

@@ -15,9 +15,9 @@ from deltamark.datagen.positions import Rows, array_of
 from deltamark.datagen.schema import Relation
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.harness.benchmarks.cell import Cell
+from deltamark.harness.engines.answers import DUCKDB_TYPES, SqlRows, named_type, net_rows
 from deltamark.harness.engines.base import Capabilities, RecomputingEngine, Row, Sink
 from deltamark.harness.engines.plans import sql_inputs
-from deltamark.harness.engines.sql_rows import DUCKDB_TYPES, SqlRows, named_type, net_rows
 
 POSITION = "position_"
 """The column with the position of a row in the data."""

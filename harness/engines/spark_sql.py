@@ -25,11 +25,11 @@ from deltamark.datagen.schema import ColumnKind
 from deltamark.datagen.spark.session import ONE_CORE, scratch
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.harness.benchmarks.cell import Cell
+from deltamark.harness.engines.answers import SqlRows, as_range, named_type, net_rows
 from deltamark.harness.engines.base import Capabilities, RecomputingEngine, Row, Sink
 from deltamark.harness.engines.duckdb import POSITION
 from deltamark.harness.engines.plans import sql_inputs
 from deltamark.harness.engines.spark_feed import on_master, opened
-from deltamark.harness.engines.sql_rows import SqlRows, as_range, named_type, net_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

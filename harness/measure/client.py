@@ -5,7 +5,7 @@ Messages between the process that plans measurements and the measurement server,
     {"do": "warm"}                                                        ->  {"status": "ok", "measuring": 1}
     {"do": "ask", "cell": {...}, "rounds": [500, 1000],
      "moments": [[1, 4001]], "limit": 600}                                ->  {"status": "ok", "once": 0.1}
-    {"do": "cell", "cell": {...}, "sample": 0, "runs": 3, "limit": 600,
+    {"do": "cell", "cell": {...}, "runs": 3, "limit": 600,
      "compare": [500, 1000], "times": [4001], "checked": true,
      "beside": {...}}                                                     ->  the figures of a record
     {"do": "sample", "cell": {...}, "limit": 600}                         ->  {"status": "ok", "time": ..., ...}
@@ -61,18 +61,18 @@ class CellRequest(Struct, Generic[CellT], frozen=True, tag_field="do", tag="cell
     """Measure a cell."""
 
     cell: CellT
-    sample: int
-    """The number of batches to time at most, spread over the stream; 0: all."""
     runs: int
     limit: float
     """Seconds that a run may take."""
-    compare: tuple[int, ...]
+    compare: tuple[int, ...] = ()
     """The numbers of rounds after which answers are compared with those of an earlier `OracleRequest`."""
     times: tuple[int, ...] = ()
     """The logical times inside rounds at which a change stream is compared, too."""
     checked: bool = True
     beside: CellRequest[CellT] | None = None
     """The next request, whose check may run at the same time as the check of this one."""
+    sample: int = 0
+    """Only servers of older commits read it, and the gate times all batches: a cell has its own `sample`."""
 
 
 class SampleRequest(Struct, Generic[CellT], frozen=True, tag_field="do", tag="sample"):
@@ -114,16 +114,22 @@ class SampleReply(Reply, frozen=True, kw_only=True):
 
 
 class CellReply(Reply, frozen=True, kw_only=True):
-    """The outcome of a cell: the fields of a `Record` of these names, which describes them."""
+    """The outcome of a cell, or of a row of its table: fields of a `Record`, which describes them."""
 
     control: float = 0.0
     digest: str = ""
     verified: str = ""
     figures: Figures = {}
+    row: str = ""
+    """The name of the row; empty: that of the cell."""
+    note: str = ""
 
     def fill(self, record: Record) -> Record:
         """Return a record with this outcome."""
-        return structs.replace(record, **{**structs.asdict(self), "figures": {**record.figures, **self.figures}})
+        fields = structs.asdict(self)
+        row = fields.pop("row")
+        params = {**record.params, "row": row} if row else record.params
+        return structs.replace(record, **{**fields, "figures": {**record.figures, **self.figures}, "params": params})
 
 
 ROOT = Path(__file__).resolve().parent.parent.parent

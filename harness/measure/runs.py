@@ -39,10 +39,10 @@ from deltamark.harness.engines.base import REFUSALS, Engine, batches_at_a_time, 
 from deltamark.harness.engines.embedded import measured_workers
 from deltamark.harness.engines.registry import capabilities, open_engine, open_stream
 from deltamark.harness.measure.child import Phases
-from deltamark.harness.measure.client import CellReply, SampleReply
+from deltamark.harness.measure.client import CellReply, CellRequest, SampleReply
 from deltamark.harness.measure.stats import percentile
 from deltamark.harness.measure.windows import Span, checkpoints, inner_times, spans
-from deltamark.harness.results.record import SPREAD
+from deltamark.harness.results.record import SPREAD, Figures
 from deltamark.harness.system import resources
 from deltamark.harness.system.clock import (
     LIST_EVERY_S,
@@ -109,10 +109,8 @@ class TimedRun:
     recomputed: bool = False
 
 
-def timed_run(
-    cell: Cell, sample: int, work: Workload, opened: Callable[[], Engine], check: RunCheck | None = None
-) -> TimedRun:
-    """Run a cell to the end of its stream. sample: the number of batches to time at most; 0: all."""
+def timed_run(cell: Cell, work: Workload, opened: Callable[[], Engine], check: RunCheck | None = None) -> TimedRun:
+    """Run a cell to the end of its stream."""
     gc.collect()
     own = resources.MemoryUse()
     engine, figures = opened(), TimedRun()
@@ -121,7 +119,7 @@ def timed_run(
         running = _Running(engine, check, figures, CpuUse(LIST_EVERY_S if engine.memory else math.inf))
         figures.opened_bytes = memory.now
         with without_collections():
-            windows = spans(work, cell.reads, cell.logical * cell.physical, sample)
+            windows = spans(work, cell.reads, cell.logical * cell.physical, cell.sample)
             figures.fully_timed = len(windows) == 1 and windows[0][0] == 0
             for window in windows:
                 running.load(window[0], cell.logical)
@@ -241,18 +239,6 @@ class _Running:
 
 
 @dataclass(frozen=True)
-class CellJob:
-    """A cell to be measured. sample: the number of batches to time at most; 0: all."""
-
-    cell: Cell
-    sample: int
-    runs: int
-    answers: Answers
-    """The oracle's answers to compare with, by logical time; empty: the checked run is digested only."""
-    checked: bool = True
-
-
-@dataclass(frozen=True)
 class RunOutput:
     """The output of a run, which must be the same in all runs of a cell. digest: empty if it is not known."""
 
@@ -260,10 +246,10 @@ class RunOutput:
     changes: int
 
 
-def answers_of(cell: Cell, sample: int, work: Workload) -> Answers:
+def answers_of(cell: Cell, work: Workload) -> Answers:
     """Compute the oracle's answers at moments of a cell: drawn ones, and the end."""
     chance = Random()  # noqa: S311 (no secret)
-    rounds = checkpoints(cell, sample, work, chance)
+    rounds = checkpoints(cell, work, chance)
     inside = range(work.load_rounds, work.rounds)
     times = inner_times(cell, inside, chance) if capabilities(cell.engine).has_stream else []
     wanted = moments(cell, rounds, times)
@@ -275,79 +261,87 @@ class WrongError(Exception):
     """An answer that differs from DuckDB's, or a run whose output differs from another run's."""
 
 
-def measured(job: CellJob, dataset: Dataset, phases: Phases) -> CellReply:
-    """Measure a cell; return its figures."""
+def measured(request: CellRequest[Cell], answers: Answers, dataset: Dataset, phases: Phases) -> CellReply:
+    """Measure a cell; return its figures.
+
+    answers: the oracle's, to compare with, by logical time; empty: the checked run is digested only.
+    """
     try:
-        return _measured(job, dataset, phases)
+        return _measured(request, answers, dataset, phases)
     except WrongError as error:
         return CellReply(status="wrong", problem=str(error))
     except REFUSALS as error:
         return CellReply(status="refused", problem=first_line(error))
 
 
-def _measured(job: CellJob, dataset: Dataset, phases: Phases) -> CellReply:
-    work = workload(dataset, job.cell.workload)
-    expected, needed_bytes = _prepare(job, dataset, work)
+def _measured(request: CellRequest[Cell], answers: Answers, dataset: Dataset, phases: Phases) -> CellReply:
+    cell = request.cell
+    work = workload(dataset, cell.workload)
+    expected, needed_bytes = _prepare(request, answers, dataset, work)
     phases.wait()
     control = control_seconds()
     runs: list[TimedRun] = []
     watch = Stopwatch()
-    for _ in watch.repeats(job.runs, MAX_REPEATED_S):
+    for _ in watch.repeats(request.runs, MAX_REPEATED_S):
         resources.touch(needed_bytes)
         resources.reset_peak()
         phases.begin()
         with watch:
-            run, digest = _measured_run(job, dataset, work)
+            run, digest = _measured_run(cell, answers, dataset, work)
         if run.latencies and not _nanoseconds(run.seconds):
             actual = f"{run.seconds} s for {len(run.latencies)} batches"
-            raise DeltamarkError(f"{job.cell.engine} reports no time", actual, "report times of a monotonic clock")
+            raise DeltamarkError(f"{cell.engine} reports no time", actual, "report times of a monotonic clock")
         runs.append(run)
         outcome = RunOutput(digest or (expected.digest if expected else ""), run.changes)
         expected = expected or outcome
         if outcome != expected:
             raise WrongError(f"run {len(runs)} has {_words(outcome)}; another run has {_words(expected)}")
     assert expected
-    return _figures(job, runs, control, expected.digest)
+    return CellReply(
+        control=control, digest=expected.digest, verified="oracle" if answers else "",
+        figures=_figures(cell, runs) | ({"compared": sorted(answers)} if answers else {}),
+    )  # fmt: skip
 
 
-def _prepare(job: CellJob, dataset: Dataset, work: Workload) -> tuple[RunOutput | None, int]:
+def _prepare(
+    request: CellRequest[Cell], answers: Answers, dataset: Dataset, work: Workload
+) -> tuple[RunOutput | None, int]:
     """Run a cell without timing it, which compiles and loads its code; return the outcome if that run is checked.
 
     Return also the bytes that a timed run will allocate: 0 if they are not known, or if a session keeps its memory.
     """
-    engine = capabilities(job.cell.engine)
+    engine = capabilities(request.cell.engine)
     if engine.has_session:
-        warm_up(job.cell, dataset, work)
-    if engine.checked_while_timed or not job.checked:
+        warm_up(request.cell, dataset, work)
+    if engine.checked_while_timed or not request.checked:
         return None, 0
-    run, check = checked_run(job, dataset, work)
+    run, check = checked_run(request.cell, answers, dataset, work)
     return RunOutput(check.digest, run.changes), 0 if engine.has_session else run.state_bytes
 
 
-def _run(job: CellJob, dataset: Dataset, work: Workload, check: RunCheck | None) -> TimedRun:
-    sink, cell = None if check is None else check.add, job.cell
+def _run(cell: Cell, dataset: Dataset, work: Workload, check: RunCheck | None) -> TimedRun:
+    sink = None if check is None else check.add
     if cell.engine == DEFAULT_ENGINE:
         cell = cell.but(workers=measured_workers(cell))
-    run = timed_run(cell, job.sample, work, lambda: open_engine(cell, dataset, work, sink), check)
+    run = timed_run(cell, work, lambda: open_engine(cell, dataset, work, sink), check)
     if check is not None and check.problem:
         raise WrongError(check.problem)
     return run
 
 
-def _measured_run(job: CellJob, dataset: Dataset, work: Workload) -> tuple[TimedRun, str]:
+def _measured_run(cell: Cell, answers: Answers, dataset: Dataset, work: Workload) -> tuple[TimedRun, str]:
     """Time a run; return its digest, too, if it is checked itself."""
-    engine = capabilities(job.cell.engine)
-    if not engine.checked_while_timed:
-        return _run(job, dataset, work, None), ""
-    run, check = checked_run(job, dataset, work)
+    if not capabilities(cell.engine).checked_while_timed:
+        return _run(cell, dataset, work, None), ""
+    run, check = checked_run(cell, answers, dataset, work)
     return run, check.digest
 
 
-def checked_run(job: CellJob, dataset: Dataset, work: Workload) -> tuple[TimedRun, RunCheck]:
+def checked_run(cell: Cell, answers: Answers, dataset: Dataset, work: Workload) -> tuple[TimedRun, RunCheck]:
     """Run a cell and compare its output; return the finished check, too. A wrong output raises a WrongError."""
-    check = open_check(job.cell, work, job.answers)
-    run = _run(job, dataset, work, check)
-    counts = capabilities(job.cell.engine).output != "answers" and run.fully_timed
+    check = open_check(cell, work, answers)
+    run = _run(cell, dataset, work, check)
+    counts = capabilities(cell.engine).output != "answers" and run.fully_timed
     if counts and check.changes != run.changes:
         raise WrongError(f"the engine emitted {check.changes} changes, but counted {run.changes}")
     return run, check
@@ -369,10 +363,10 @@ def warm_up(cell: Cell, dataset: Dataset, work: Workload) -> None:
                 engine.apply()
 
 
-def _figures(job: CellJob, runs: list[TimedRun], control: float, digest: str) -> CellReply:
+def _figures(cell: Cell, runs: list[TimedRun]) -> Figures:
     best = min(runs, key=lambda run: run.seconds)
     # the first batch of a window holds all rows of the small relations
-    first = job.cell.workload.startswith("window:") and best.fully_timed
+    first = cell.workload.startswith("window:") and best.fully_timed
     ordered = sorted(best.latencies[first:] or best.latencies)
     traced = len(best.latencies) <= MAX_TRACED_BATCHES
     separate = [run for run in runs if run.has_own_process]
@@ -389,15 +383,12 @@ def _figures(job: CellJob, runs: list[TimedRun], control: float, digest: str) ->
         "batches": len(best.latencies), "state_rows": best.state_rows,
         "state_bytes": max(run.state_bytes for run in runs), "peak_bytes": max(run.peak_bytes for run in runs),
     }  # fmt: skip
-    known: dict[str, list[float]] = {
+    known: Figures = {
         **{name: [_nanoseconds(value) for value in values] for name, values in times.items()},
         **{name: [value] for name, value in counts.items() if value},
-        "trace_rows": list(best.loaded_by) if traced else [], "compared": sorted(job.answers),
+        "trace_rows": list(best.loaded_by) if traced else [],
     }  # fmt: skip
-    return CellReply(
-        control=control, digest=digest, verified="oracle" if job.answers else "",
-        figures={name: values for name, values in known.items() if values},
-    )  # fmt: skip
+    return {name: values for name, values in known.items() if values}
 
 
 def _words(outcome: RunOutput) -> str:
@@ -450,7 +441,7 @@ def query_run(cell: Cell, dataset: Dataset) -> Callable[[], SampledRun]:
     work = workload(dataset, cell.workload)
 
     def run_once() -> SampledRun:
-        run = timed_run(cell, 0, work, lambda: open_engine(cell, dataset, work))
+        run = timed_run(cell, work, lambda: open_engine(cell, dataset, work))
         peak = run.peak_bytes if run.has_own_process else None
         return SampledRun(run.latencies, (run.changes,), run.state_bytes, peak, run.state_rows)
 

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.registry import workload
 from deltamark.harness.benchmarks.cell import Cell, cells_of
-from deltamark.harness.check.oracle import Moment, moment_after, moments, oracle_answers
+from deltamark.harness.check.oracle import Answers, Moment, moment_after, moments, oracle_answers
 from deltamark.harness.check.run_check import open_check
 from deltamark.harness.engines.base import REFUSALS, Row
 from deltamark.harness.engines.registry import capabilities, open_engine
@@ -40,7 +40,7 @@ from deltamark.harness.measure.client import (
     WarmReply,
     WarmRequest,
 )
-from deltamark.harness.measure.runs import CellJob, SampledRun, measured, query_run, sample
+from deltamark.harness.measure.runs import SampledRun, measured, query_run, sample
 from deltamark.harness.results.record import MEASURING
 from deltamark.harness.system.clock import control_seconds
 
@@ -181,25 +181,25 @@ class QueryServer(Server[Cell]):
         self._end_session()
 
     def _begin(self, request: CellRequest[Cell]) -> ForkedChild[CellReply]:
-        job = self._job(request)
-        return ForkedChild(lambda phases: measured(job, self._dataset, phases), self._watched)
+        answers = self._expected(request)
+        return ForkedChild(lambda phases: measured(request, answers, self._dataset, phases), self._watched)
 
-    def _job(self, request: CellRequest[Cell]) -> CellJob:
+    def _expected(self, request: CellRequest[Cell]) -> Answers:
+        """Return the answers that a request is compared with, by logical time."""
         known = self._answers.get(_answers_key(request.cell), {})
         wanted = moments(request.cell, request.compare, request.times)
-        answers = {time: known[moment] for time, moment in wanted.items()}
-        return CellJob(request.cell, request.sample, request.runs, answers, request.checked)
+        return {time: known[moment] for time, moment in wanted.items()}
 
     def _cell_in_session(self, request: CellRequest[Cell]) -> CellReply:
         """Measure a cell in the child with its session, which ends unless the cell succeeds."""
-        job, cell = self._job(request), request.cell
+        cell = request.cell
         key = cell.engine, cell.master, cell.workers
         if self._session is None or self._session[0] != key:
             self._end_session()
             self._session = key, ForkedChild(self._serve_session, self._watched)
         succeeded = False
         try:
-            reply = self._session[1].serve(job, request.limit)
+            reply = self._session[1].serve((request, self._expected(request)), request.limit)
             succeeded = reply.status in ("ok", "refused")
         finally:
             if not succeeded:
@@ -207,8 +207,8 @@ class QueryServer(Server[Cell]):
         return reply
 
     def _serve_session(self, phases: Phases) -> CellReply:
-        def work(job: CellJob) -> CellReply:
-            return measured(job, self._dataset, phases)
+        def work(task: tuple[CellRequest[Cell], Answers]) -> CellReply:
+            return measured(*task, self._dataset, phases)
 
         phases.serve(work)
 

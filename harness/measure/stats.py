@@ -40,8 +40,3 @@ def interval(values: Sequence[float], confidence: float = CONFIDENCE) -> tuple[f
     while (tail := tail + math.comb(size, rank) / 2**size) <= (1 - confidence) / 2:
         rank += 1
     return (ordered[rank - 1], ordered[size - rank]) if rank else None
-
-
-def log_ratios(head: Iterable[float], base: Iterable[float]) -> list[float]:
-    """Return ln(head / base) of pairs."""
-    return [math.log(new / old) for new, old in zip(head, base, strict=True)]

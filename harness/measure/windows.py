@@ -57,7 +57,7 @@ def rounds_of(dataset: Dataset) -> Callable[[Cell], int]:
     return lambda cell: counted(cell.workload, frozenset(cell.reads))
 
 
-def checkpoints(cell: Cell, sample: int, work: Workload, chance: Random) -> list[int]:
+def checkpoints(cell: Cell, work: Workload, chance: Random) -> list[int]:
     """Return the numbers of rounds after which answers of a cell are compared: some before the end if possible, and it.
 
     A stream has the answer at any logical time, and is compared in the middle of the rounds after a load. Any other
@@ -66,7 +66,7 @@ def checkpoints(cell: Cell, sample: int, work: Workload, chance: Random) -> list
     if capabilities(cell.engine).has_stream:
         between = [(work.load_rounds + work.rounds) // 2 // cell.logical * cell.logical]
     else:
-        windows = spans(work, cell.reads, cell.logical * cell.physical, sample)
+        windows = spans(work, cell.reads, cell.logical * cell.physical, cell.sample)
         between = [_some_batch(windows, cell.logical * cell.physical, chance) for _ in range(INNER_BATCHES)]
     return sorted({*filter(None, between), work.rounds})
 

@@ -9,9 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from deltamark.harness.benchmarks.cell import CROSSOVER
-from deltamark.harness.console.formatting import brief
-from deltamark.harness.console.table import Table
-from deltamark.harness.report.charts.marks import Log, Markup, joined, tag
+from deltamark.harness.console.table import Table, brief
+from deltamark.harness.report.marks import Log, Markup, joined, tag
 
 WIDTH, HEIGHT = 760, 420
 LEFT, RIGHT, TOP, BOTTOM = 76, 590, 84, 348

@@ -6,29 +6,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from deltamark.harness.console.formatting import brief, counted, listed, megabytes, rate, words
-from deltamark.harness.console.table import Entries, Table
+from deltamark.harness.console.table import Entries, Table, brief, counted, listed, megabytes, rate, words
 from deltamark.harness.history.series import commit_history, with_machines
-from deltamark.harness.report.charts.marks import Markup, choices, data, keys_of, tag
-from deltamark.harness.report.charts.panel import tiles
-from deltamark.harness.report.document import Section, document
-from deltamark.harness.report.sections.batching import batching
-from deltamark.harness.report.sections.break_even import break_even
-from deltamark.harness.report.sections.consistency import consistency
-from deltamark.harness.report.sections.coverage import coverage
-from deltamark.harness.report.sections.engines import engines
-from deltamark.harness.report.sections.findings import finding_sentences
-from deltamark.harness.report.sections.grids import folded, named
+from deltamark.harness.report.document import Section, document, folded, named
+from deltamark.harness.report.marks import Markup, choices, command, data, keys_of, tag, title
+from deltamark.harness.report.panel import tiles
+from deltamark.harness.report.sections.checks import consistency, coverage, finding_sentences, plausibility, refusals
+from deltamark.harness.report.sections.costs import latency, state, workers
 from deltamark.harness.report.sections.history import history
-from deltamark.harness.report.sections.latency import latency
-from deltamark.harness.report.sections.plausibility import plausibility
-from deltamark.harness.report.sections.rates import rates
-from deltamark.harness.report.sections.refusals import refusals
-from deltamark.harness.report.sections.state import state
-from deltamark.harness.report.sections.suites import graphs, loops, memory, sharing
-from deltamark.harness.report.sections.throughput import throughput
-from deltamark.harness.report.sections.workers import workers
-from deltamark.harness.report.tooltip import command, title
+from deltamark.harness.report.sections.suites import graphs, loops, memory, rates, sharing
+from deltamark.harness.report.sections.throughput import batching, break_even, engines, throughput
 from deltamark.harness.results.commits import KnownCommit
 from deltamark.harness.results.plausibility import doubt_of
 from deltamark.harness.results.record import PROJECT, Record

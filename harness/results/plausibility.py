@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from deltamark.harness.console.formatting import brief, rate
+from deltamark.harness.console.table import brief, rate
 from deltamark.harness.results.record import Record
 
 MAX_RATE = 5e9

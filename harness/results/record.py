@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from itertools import groupby
-from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar, cast
+from typing import Annotated, Any, Generic, Literal, TypeVar, cast
 
 import msgspec
 from msgspec import Meta, Struct, field, structs
@@ -21,7 +21,7 @@ from deltamark.datagen.schema import TIMES_PER_ROUND, scale_factor
 from deltamark.datagen.workloads.registry import PLAIN
 from deltamark.errors import shortened
 from deltamark.harness.benchmarks.benchmark import DEFAULT
-from deltamark.harness.benchmarks.cell import DEFAULT_ENGINE, Cell
+from deltamark.harness.benchmarks.cell import DEFAULT_ENGINE, THROUGHPUT, Cell
 from deltamark.harness.engines.base import EngineInfo, short_name
 from deltamark.harness.system.machine import Amount, Count
 
@@ -30,8 +30,6 @@ MEASURING = 1
 
 SPREAD = ("p50", "p95", "p99", "max")
 """The names of the latency figures."""
-
-TPCH = "tpch"
 
 PROJECT = "deltamark"
 """The name of this project's repository."""
@@ -91,17 +89,8 @@ REFUSED = "refused: "
 """The beginning of the note of a refused query."""
 
 
-class TableRow(NamedTuple):
-    """The outcome of a suite's cell for a row of its table."""
-
-    name: str
-    figures: Figures
-    note: str = ""
-    """A text to show beside the figures."""
-
-
 class Record(Struct, frozen=True, kw_only=True):
-    suite: str = TPCH
+    suite: str = THROUGHPUT
     status: Status = "ok"
     problem: str = ""
     limit: Amount = 0.0
@@ -193,7 +182,7 @@ class Record(Struct, frozen=True, kw_only=True):
         for name, each in _ATTRIBUTES.items():
             if isinstance(each, _Parameter) and type(self.params.get(name, each.default)) is not type(each.default):
                 raise ValueError(f"the parameter `{name}` has the wrong type: {shortened(repr(self.params[name]))}")
-        if self.suite != TPCH:
+        if self.suite != THROUGHPUT:
             return
         for name in {"query", "sf"} - self.params.keys():
             raise ValueError(f"the parameter `{name}` is missing")
@@ -271,14 +260,14 @@ class Record(Struct, frozen=True, kw_only=True):
     @property
     def dataset(self) -> str:
         """The name of the measured data; tables are made per dataset."""
-        if self.suite == TPCH:
+        if self.suite == THROUGHPUT:
             return dataset_name(self.benchmark, self.sf)
         return str(self.params.get("dataset", ""))
 
     @property
     def label(self) -> str:
         """The name of the cell in progress lines."""
-        if self.suite != TPCH:
+        if self.suite != THROUGHPUT:
             return self.cell
         variant = "" if self.is_default else f" {self.variant}"
         work = "" if self.is_plain else f" {self.workload}"
@@ -294,19 +283,21 @@ class Record(Struct, frozen=True, kw_only=True):
     @property
     def group(self) -> str:
         """The name of the cells that a plan counts together."""
-        if self.suite != TPCH:
+        if self.suite != THROUGHPUT:
             return self.cell
         return f"{self.workload} {self.logical}x{self.physical} -w{self.workers} {short_name(self.engine)}"
 
     @property
     def estimate_groups(self) -> tuple[tuple[str, ...], ...]:
         """Groups of cells with similar durations, the most similar first."""
-        return ((self.engine, self.dataset, self.query), (self.engine, self.dataset)) if self.suite == TPCH else ()
+        return (
+            ((self.engine, self.dataset, self.query), (self.engine, self.dataset)) if self.suite == THROUGHPUT else ()
+        )
 
     @property
     def default_estimate(self) -> float | None:
         """The assumed duration in seconds if no similar cell was measured; None if a guess would be worthless."""
-        return 0.3 + 1.5 * float(self.sf) if self.suite == TPCH else None  # about a cell on two cores of 2020
+        return 0.3 + 1.5 * float(self.sf) if self.suite == THROUGHPUT else None  # about a cell on two cores of 2020
 
 
 _ATTRIBUTES = {name: each for name, each in vars(Record).items() if isinstance(each, _Attribute)}
@@ -326,29 +317,40 @@ def dataset_name(benchmark: str, sf: str) -> str:
     return f"SF {sf}" if benchmark == DEFAULT else f"{benchmark}, SF {sf}"
 
 
-def blank_query_record(
-    cell: Cell, sample: int, *, data: str, origin: Origin, external: EngineInfo | None = None
-) -> Record:
-    """Return the record of a cell of a query before it is measured."""
+def blank_record(cell: Cell, origin: Origin, external: EngineInfo | None = None) -> Record:
+    """Return the record of a cell before it is measured. external: describes an external engine."""
+    if cell.goal == THROUGHPUT:
+        return _blank_throughput(cell, origin, external)
+    name = " ".join(filter(None, (cell.goal, cell.dataset, cell.table, cell.part)))
+    params: dict[str, Parameter] = {"dataset": cell.dataset, "table": cell.table, "row": cell.part or cell.table}
+    return Record(
+        suite=cell.goal, params=params, cell=name, data=cell.data, key=key_of(name, cell.data, origin),
+        **structs.asdict(origin),
+    )  # fmt: skip
+
+
+def _blank_throughput(cell: Cell, origin: Origin, external: EngineInfo | None) -> Record:
     of_cell = cell.definition
     variant = cell.variant or of_cell.default
-    name = _cell_name(cell, variant, sample)
+    name = _cell_name(cell, variant)
     more = [*([external.name, external.digest] if external else []), *filter(None, [cell.digest])]
     params: dict[str, Parameter] = {
         "query": cell.query, "sf": cell.sf, "variant": variant, "is_default": variant == of_cell.default,
         "workload": cell.workload, "engine": cell.engine, "logical": cell.logical, "physical": cell.physical,
-        "workers": cell.workers, "sample": sample, **(external.parameters if external else {}),
+        "workers": cell.workers, "sample": cell.sample, **(external.parameters if external else {}),
     }  # fmt: skip
     if cell.benchmark != DEFAULT:
         params["benchmark"] = cell.benchmark
-    return Record(cell=name, data=data, key=key_of(name, data, origin, *more), params=params, **structs.asdict(origin))
+    return Record(
+        cell=name, data=cell.data, key=key_of(name, cell.data, origin, *more), params=params, **structs.asdict(origin)
+    )
 
 
-def _cell_name(cell: Cell, variant: str, sample: int) -> str:
+def _cell_name(cell: Cell, variant: str) -> str:
     words = [
         cell.benchmark, cell.workload, cell.query, variant, f"sf{cell.sf}", cell.engine,
         f"{cell.logical}x{cell.physical}", f"w{cell.workers}", *([f"on {cell.master}"] if cell.master else []),
-        *([f"sample{sample}"] if sample else []),
+        *([f"sample{cell.sample}"] if cell.sample else []),
         *([f"seed{cell.seed}"] if cell.seed is not None else []), *(f"{name}={value}" for name, value in cell.given),
     ]  # fmt: skip
     return " ".join(words)
@@ -371,7 +373,9 @@ def latest(records: Iterable[Record]) -> list[Record]:
 
 def of_queries(records: Iterable[Record], sf: str = "", benchmark: str = DEFAULT) -> list[Record]:
     """Return the records of the queries of a benchmark, at a scale factor unless it is empty."""
-    return [each for each in records if each.suite == TPCH and each.benchmark == benchmark and sf in ("", each.sf)]
+    return [
+        each for each in records if each.suite == THROUGHPUT and each.benchmark == benchmark and sf in ("", each.sf)
+    ]
 
 
 class _Versioned(Struct):

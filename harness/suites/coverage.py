@@ -20,10 +20,11 @@ from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.check.answers import Snapshot, difference, unordered_difference
 from deltamark.harness.check.oracle import Oracle
 from deltamark.harness.check.verify import random_times
-from deltamark.harness.engines.base import REFUSALS, AnswerEngine, Engine, Row, StreamEngine, first_line, short_name
+from deltamark.harness.engines.base import REFUSALS, AnswerEngine, Engine, Row, StreamEngine, first_line
 from deltamark.harness.engines.plans import sql_inputs
 from deltamark.harness.engines.registry import capabilities, open_engine
-from deltamark.harness.results.record import REFUSED, Figures, TableRow
+from deltamark.harness.measure.client import CellReply
+from deltamark.harness.results.record import REFUSED, Figures
 from deltamark.harness.tables.suites import GRADES, Grade
 
 """The moments at which the answers are right: all logical times, the ends of batches, the end of the stream, none."""
@@ -165,16 +166,15 @@ def _compared(
         output.drop()
 
 
-def measure(directory: Path, cell: Cell) -> Iterator[TableRow]:
+def measure(cell: Cell, data: Path) -> Iterator[CellReply]:
     """Grade an engine for a query; yield a row."""
-    found = graded(cell, Dataset.open(directory), Random(str(cell)))  # noqa: S311 (no secret)
-    name = f"{cell.query} {short_name(cell.engine)}"
+    found = graded(cell, Dataset.open(data), Random(str(cell)))  # noqa: S311 (no secret)
     if found.grade is None:
-        yield TableRow(name, {}, REFUSED + found.refused)
+        yield CellReply(note=REFUSED + found.refused)
         return
     figures: Figures = {
         "grade": [GRADES.index(found.grade)],
         "recomputed": [int(found.recomputed)],
         "compared": [found.compared],
     }
-    yield TableRow(name, figures, found.problem)
+    yield CellReply(figures=figures, note=found.problem, verified="oracle")

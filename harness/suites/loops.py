@@ -5,7 +5,7 @@ Answers are compared with levels that numpy computes edge by edge, without an in
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 
@@ -16,8 +16,8 @@ from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import integer
 from deltamark.errors import DeltamarkError
-from deltamark.harness.results.record import TableRow
-from deltamark.harness.suites.table_cell import WrongAnswerError
+from deltamark.harness.check.answers import WrongAnswerError
+from deltamark.harness.measure.client import CellReply
 from deltamark.harness.system import resources
 from deltamark.harness.system.clock import Stopwatch, timed
 from deltamark.queries.graph.reach import by_distance
@@ -81,7 +81,7 @@ def levels(graph: ChangingGraph, roots: np.ndarray) -> Levels:
 
 def measure(
     graph: ChangingGraph, roots: np.ndarray, *, sizes: tuple[int, ...], changes: int, seed: int
-) -> Iterator[TableRow]:
+) -> Iterator[CellReply]:
     """Yield a row for the work before any change, and a row per batch size, with about `changes` changes each."""
     declared = 2 * len(graph.src) + 2 * changes * len(sizes)
     nodes = integer(0, graph.nodes - 1)
@@ -95,14 +95,18 @@ def measure(
         _compare("attached", maintained, expected)
         figures |= attachment
         figures |= {"reached": sum(nodes_at for nodes_at, _ in expected.values()), "farthest": max(expected)}
-        yield TableRow(DISTANCES, {name: [value] for name, value in figures.items()})
+        yield _reply(DISTANCES, figures)
         random, first = np.random.default_rng(seed + 1), _load_times(graph) + 1
         for size in sizes:
             count = max(changes // size, 1)
             maintained, seconds = _update(engine, maintained, _batches(graph, random, size, count, first))
             first += count
-            yield TableRow(str(size), {"batches": [count], "seconds": [seconds]})
+            yield _reply(str(size), {"batches": count, "seconds": seconds})
         _compare("after updates", maintained, levels(graph, roots))
+
+
+def _reply(row: str, figures: Mapping[str, float]) -> CellReply:
+    return CellReply(row=row, figures={name: [value] for name, value in figures.items()}, verified="numpy")
 
 
 def _from_scratch(graph: ChangingGraph, roots: np.ndarray, plan: Collection, expected: Levels) -> float:

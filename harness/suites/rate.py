@@ -28,16 +28,17 @@ from deltamark.datagen.workloads.registry import workload
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError, shortened, unknown
 from deltamark.harness.benchmarks.cell import Cell
+from deltamark.harness.check.answers import WrongAnswerError
 from deltamark.harness.console.console import warn
-from deltamark.harness.console.formatting import brief, rate
+from deltamark.harness.console.table import brief, rate
 from deltamark.harness.engines.base import Engine, RefusedError, short_name
 from deltamark.harness.engines.registry import capabilities, open_engine
-from deltamark.harness.measure.runs import LOAD_ROUNDS, CellJob, WrongError, answers_of, checked_run
+from deltamark.harness.measure.client import CellReply
+from deltamark.harness.measure.runs import LOAD_ROUNDS, WrongError, answers_of, checked_run
 from deltamark.harness.measure.stats import percentile
 from deltamark.harness.measure.windows import rounds_of
-from deltamark.harness.results.record import REFUSED, Figures, TableRow
-from deltamark.harness.suites.table_cell import WrongAnswerError
-from deltamark.harness.suites.tpch.grid import RECOMPUTED_BATCHES
+from deltamark.harness.results.record import REFUSED, Figures
+from deltamark.harness.suites.grid import RECOMPUTED_BATCHES
 from deltamark.harness.system.clock import WallClock, without_collections
 
 STEADY, BURST = "steady", "burst"
@@ -223,11 +224,9 @@ MIN_ROUNDS = 10
 
 
 @dataclass(frozen=True)
-class RateCell:
-    """A query over a workload, with arrivals, on an engine."""
+class TrialRules:
+    """The rules of the trials of all cells."""
 
-    cell: Cell
-    arrivals: str
     seconds: float
     """The duration of a trial, unless the stream ends earlier."""
     limit: float
@@ -235,50 +234,53 @@ class RateCell:
     tries: int
     """The trials at a rate that fails. Other programs of the machine can only make a trial worse."""
 
-    @property
-    def name(self) -> str:
-        arrivals = "" if self.arrivals == STEADY else f" {self.arrivals}"
-        return f"{self.cell.row}{arrivals}{ON}{short_name(self.cell.engine)}"
+
+def row_of(cell: Cell) -> str:
+    """Return the name of the row of a cell."""
+    arrivals = "" if cell.arrivals == STEADY else f" {cell.arrivals}"
+    return f"{cell.row}{arrivals}{ON}{short_name(cell.engine)}"
 
 
 @dataclass
 class Trials:
     """The trials of a cell. rounds: up to the last one that changes an input of the query."""
 
-    of: RateCell
+    cell: Cell
+    rules: TrialRules
     dataset: Dataset
     work: Workload
     rounds: int
     changes: int
     """The number of changes that the checked run has counted."""
-    rows: list[TableRow] = field(default_factory=list)
+    rows: list[CellReply] = field(default_factory=list)
 
     def passes(self, rate_of_rounds: float) -> bool:
         """Return whether one of a few trials is sustained."""
-        return any(self._sustained(rate_of_rounds) for _ in range(self.of.tries))
+        return any(self._sustained(rate_of_rounds) for _ in range(self.rules.tries))
 
     def _sustained(self, rate_of_rounds: float) -> bool:
         run = self._run(rate_of_rounds)
         figures = _figures(run, rate_of_rounds)
-        problem = problem_of(run, len(run.due) / rate_of_rounds, self.of.limit)
-        figures |= {"sustained": [int(not problem)], "limit": [self.of.limit]}
-        if self.of.arrivals != STEADY:
+        problem = problem_of(run, len(run.due) / rate_of_rounds, self.rules.limit)
+        figures |= {"sustained": [int(not problem)], "limit": [self.rules.limit]}
+        if self.cell.arrivals != STEADY:
             figures["recovery"] = [run.recovery]
-        self.rows.append(TableRow(self.of.name, figures, problem))
+        row = row_of(self.cell)
+        self.rows.append(CellReply(row=row, figures=figures, note=problem, verified="oracle"))
         shown = f"{problem or 'sustained'}; p99 {brief(figures['p99'][0]).text}, {run.batches:,} batches"
-        warn(f"  {self.of.name}: {rate(rate_of_rounds).text}: {shown}")
+        warn(f"  {row}: {rate(rate_of_rounds).text}: {shown}")
         return not problem
 
     def _run(self, rate_of_rounds: float) -> OpenRun:
-        cell, load = self.of.cell, self.work.load_rounds
+        cell, load = self.cell, self.work.load_rounds
         first = load or int(LOADED_SHARE * self.rounds)
         most = self.rounds - first
-        due = due_times(self.of.arrivals, rate=rate_of_rounds, seconds=self.of.seconds, most=most)
+        due = due_times(cell.arrivals, rate=rate_of_rounds, seconds=self.rules.seconds, most=most)
         gc.collect()
         with closing(open_engine(cell, self.dataset, self.work)) as engine:
             loaded = _load(engine, first)
             with without_collections():
-                run = open_loop(engine, due, WallClock(), len(due) / rate_of_rounds + self.of.limit)
+                run = open_loop(engine, due, WallClock(), len(due) / rate_of_rounds + self.rules.limit)
         changes = loaded + run.changes
         whole = run.finished and len(due) == most and capabilities(cell.engine).has_stream
         if whole and changes != self.changes:
@@ -286,22 +288,22 @@ class Trials:
         return run
 
 
-def measure(of: RateCell, data: Path) -> Iterator[TableRow]:
+def measure(cell: Cell, rules: TrialRules, data: Path) -> Iterator[CellReply]:
     """Compare a run with DuckDB's answers, and then find the highest sustained rate; yield a row for each trial."""
     dataset = Dataset.open(data)
-    work, rounds = workload(dataset, of.cell.workload), rounds_of(dataset)(of.cell)
+    work, rounds = workload(dataset, cell.workload), rounds_of(dataset)(cell)
     if not rounds:
-        yield TableRow(of.name, {}, f"{REFUSED}nothing changes after the load")
+        yield CellReply(row=row_of(cell), note=f"{REFUSED}nothing changes after the load")
         return
     try:
-        changes = _checked_changes(of.cell, dataset, work)
+        changes = _checked_changes(cell, dataset, work)
     except WrongError as error:
-        raise WrongAnswerError("a wrong answer", f"{of.cell}, {error}", "run the cell without SUITE=rate") from error
+        raise WrongAnswerError("a wrong answer", f"{cell}, {error}", "run the cell without SUITE=rate") from error
     except RefusedError as error:
-        yield TableRow(of.name, {}, f"{REFUSED}{error.actual}")
+        yield CellReply(row=row_of(cell), note=f"{REFUSED}{error.actual}")
         return
-    trials = Trials(of, dataset, work, rounds, changes)
-    highest_rate(trials.passes, FIRST_RATE, MIN_ROUNDS / of.seconds)
+    trials = Trials(cell, rules, dataset, work, rounds, changes)
+    highest_rate(trials.passes, FIRST_RATE, MIN_ROUNDS / rules.seconds)
     yield from trials.rows
 
 
@@ -321,8 +323,8 @@ def problem_of(run: OpenRun, planned: float, limit: float) -> str:
 
 def _checked_changes(cell: Cell, dataset: Dataset, work: Workload) -> int:
     """Run the whole stream in a closed loop, and compare its answers; return the number of changes."""
-    sample = RECOMPUTED_BATCHES if capabilities(cell.engine).recomputes else 0
-    _, check = checked_run(CellJob(cell, sample, 1, answers_of(cell, sample, work)), dataset, work)
+    sampled = cell.but(sample=RECOMPUTED_BATCHES if capabilities(cell.engine).recomputes else 0)
+    _, check = checked_run(sampled, answers_of(sampled, work), dataset, work)
     return check.changes
 
 

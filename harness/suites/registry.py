@@ -1,26 +1,27 @@
-"""The registry of suites, with the settings, the cells and the tables of each suite whose cells yield rows.
+"""The suites: the settings, the cells, the measurement and the tables of each goal.
 
-Coverage: every engine runs every query in workloads with and without retractions, and gets a grade. The answers are
-compared with DuckDB's over exactly the live rows: after each batch, and at logical times within batches if the engine
-has a stream. Graphs: motifs in static and changing graphs, at a hub, vertex by vertex, and on virtual shards. Loops:
-distances over a random graph. Memory: the least memory in which a cell passes, found by runs under limits. Rates: the
-highest rate that an engine sustains in an open loop. Sharing: all queries in one dataflow beside the same queries
-alone, and queries that attach to others.
+Throughput: queries, workloads, batchings, workers and engines over one scale factor. Coverage: every engine runs every
+query in workloads with and without retractions, and gets a grade. The answers are compared with DuckDB's over exactly
+the live rows: after each batch, and at logical times within batches if the engine has a stream. Graphs: motifs in
+static and changing graphs, at a hub, vertex by vertex, and on virtual shards. Loops: distances over a random graph.
+Memory: the least memory in which a cell passes, found by runs under limits. Rates: the highest rate that an engine
+sustains in an open loop. Sharing: all queries in one dataflow beside the same queries alone, and queries that attach to
+others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+import shlex
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
 from itertools import product
-from pathlib import Path
-from typing import ClassVar, Self
+from typing import ClassVar, Self, cast
 
 import numpy as np
 
-from deltamark.dataflow.language.motif import VARIANTS
+from deltamark.dataflow.language.motif import VARIANTS, Variant
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.graphs.generator import graph
 from deltamark.datagen.graphs.make import directory_of, make_graph
@@ -28,25 +29,25 @@ from deltamark.datagen.make import Wanted
 from deltamark.datagen.workloads.registry import known_workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.benchmark import DEFAULT as DEFAULT_BENCHMARK
-from deltamark.harness.benchmarks.cell import FINE, Cell
+from deltamark.harness.benchmarks.cell import FINE, THROUGHPUT, Cell
 from deltamark.harness.console.progress import ProgressLine
 from deltamark.harness.console.table import Table
 from deltamark.harness.engines.base import short_name
-from deltamark.harness.engines.registry import DEFAULT_SWEEP, capabilities
-from deltamark.harness.measure.windows import rounds_of
-from deltamark.harness.results.record import Origin, Record, TableRow
+from deltamark.harness.engines.plans import specified_plan
+from deltamark.harness.engines.registry import DEFAULT_SWEEP, capabilities, external_info
+from deltamark.harness.measure.client import CellReply, MeasurementClient, ServerSpec
+from deltamark.harness.results.record import Origin, Record, blank_record, of_queries
 from deltamark.harness.suites import coverage, loops, rate, sharing
 from deltamark.harness.suites.graphs import counting, virtual_shards
-from deltamark.harness.suites.graphs.counting import BY_BIGJOIN, BY_HAND, LOOPS, warm
-from deltamark.harness.suites.graphs.graph_data import Edges, oriented, stored
+from deltamark.harness.suites.graphs.counting import LOOPS, warm
+from deltamark.harness.suites.graphs.graph_data import ORIENTED, named_graph
+from deltamark.harness.suites.grid import GridSettings, grid_cells
+from deltamark.harness.suites.measurer import CheckedMeasurer, ForkingMeasurer
 from deltamark.harness.suites.memory import trial
-from deltamark.harness.suites.memory.groups import find_place
-from deltamark.harness.suites.plan import Plan
-from deltamark.harness.suites.suite import DataSuite, Suite
-from deltamark.harness.suites.table_cell import ForkingMeasurer, TableCell, data_digest, forking
-from deltamark.harness.suites.tpch.grid import GridSettings, SampledCell, grid_cells
-from deltamark.harness.suites.tpch.suite import TpchSuite
+from deltamark.harness.suites.memory.trial import find_place
+from deltamark.harness.suites.plan import DataSuite, Plan, Suite
 from deltamark.harness.system import machine
+from deltamark.harness.tables import tpch
 from deltamark.harness.tables.suites import (
     MakeTables,
     coverage_tables,
@@ -60,13 +61,81 @@ from deltamark.harness.tables.suites import (
 )
 from deltamark.queries.graph.motifs import MOTIFS
 
+CHECK_BYTES_PER_DATA_BYTE = 4
+"""The memory of a check relative to its data; a generous estimate, not measured."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThroughputSuite(GridSettings, DataSuite):
+    NAME = THROUGHPUT
+    TITLE = "TPC-H"
+    CODE = "suites.measurer"
+
+    def cells(self) -> Sequence[Cell]:
+        directory = self._wanted.directory
+        cells = grid_cells(self, machine.data(directory), self._rounds())
+        files = {each.query: each for each in cells if each.query not in self.home.queries}
+        for each in files.values() if self.home.source.specification(self.sf, "insert") else ():
+            specified_plan(each)  # a mistake in a file is one error, before any data is made
+        return cells
+
+    def headline(self, plan: Plan) -> str:
+        """Describe the cells, such as `484 cells = 22 queries x 22 batchings`."""
+        queries = len({cell.query for cell in plan.cells})
+        batchings = len({(c.workload, c.engine, c.logical, c.physical, c.workers) for c in plan.cells})
+        exactly = "=" if queries * batchings == len(plan.cells) else "of"
+        return f"{len(plan.cells)} cells {exactly} {queries} queries x {batchings} batchings"
+
+    @contextmanager
+    def measurer(self, plan: Plan) -> Iterator[CheckedMeasurer]:
+        dataset = Dataset.open(self._wanted.directory)
+        with closing(MeasurementClient(ServerSpec(dataset.directory))) as service:
+            measurer = CheckedMeasurer(plan, dataset, service, _has_room_for_two_checks(dataset))
+            service.warm(self.benchmark)
+            yield measurer
+
+    @classmethod
+    def tables(cls, records: Iterable[Record]) -> list[Table]:
+        return [table for sf, found in _by_dataset(records) for table in tpch.tables(found, sf)]
+
+    @classmethod
+    def summary(cls, records: Iterable[Record]) -> list[Table]:
+        return [tpch.summary(found, sf) for sf, found in _by_dataset(records)]
+
+    @property
+    def selection(self) -> str:
+        named = "" if self.benchmark == DEFAULT_BENCHMARK else f"BENCHMARK={shlex.quote(self.benchmark)} "
+        return f"{named}SF={self.home.source.scale(self.sf)}"
+
+
+def _by_dataset(records: Iterable[Record]) -> Iterator[tuple[str, list[Record]]]:
+    records = [record for record in records if record.suite == THROUGHPUT]
+    for name, sf in sorted({(record.benchmark, record.sf) for record in records}):
+        yield sf, of_queries(records, sf, name)
+
+
+def _has_room_for_two_checks(dataset: Dataset) -> bool:
+    facts, size = machine.facts(), sum(chunk.bytes for chunk in dataset.manifest.files)
+    return facts["usable"] > 1 and 2 * CHECK_BYTES_PER_DATA_BYTE * size < 1e9 * facts["memory_gb"]
+
 
 @dataclass(frozen=True, kw_only=True)
 class TableSuite(Suite):
+    """A suite whose cells are each measured in a child of this process, and yield the rows of its tables."""
+
     MAKE_TABLES: ClassVar[MakeTables]
 
-    def measurer(self, plan: Plan) -> AbstractContextManager[ForkingMeasurer]:
-        return forking(plan, warm)
+    @contextmanager
+    def measurer(self, plan: Plan) -> Iterator[ForkingMeasurer]:
+        warm()
+        yield ForkingMeasurer(plan, self)
+
+    def prepare(self, cell: Cell) -> None:
+        """Read and cache the data that several cells share. Runs in this process."""
+
+    @abstractmethod
+    def measure(self, cell: Cell) -> Iterable[CellReply]:
+        """Measure a cell: yield a reply for each row, or raise an error. Runs in the child."""
 
     @classmethod
     def tables(cls, records: Iterable[Record]) -> list[Table]:
@@ -74,7 +143,25 @@ class TableSuite(Suite):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CoverageSuite(DataSuite, TableSuite):
+class QuerySuite(DataSuite, TableSuite):
+    """A table suite over the queries of a benchmark."""
+
+    def _of_table(self, cell: Cell, table: str, part: str) -> Cell:
+        """Return a cell of a query as one of a table of this suite.
+
+        Its digest covers the data, the file of the query and, for an external engine, its program.
+        """
+        external = external_info(cell.engine)
+        more = [cell.digest, *([external.name, external.digest] if external else [])]
+        data = " ".join([machine.data(self._wanted.directory), *filter(None, more)])
+        return cell.but(goal=self.NAME, dataset=self.dataset, table=table, part=part, data=data)
+
+    def _master(self, engine: str) -> str:
+        return self.master if capabilities(engine).has_master else ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoverageSuite(QuerySuite):
     NAME = "coverage"
     TITLE = "Coverage and consistency"
     CODE = "suites.coverage"
@@ -82,54 +169,23 @@ class CoverageSuite(DataSuite, TableSuite):
 
     engines: tuple[str, ...] = DEFAULT_SWEEP
 
-    def cells(self) -> list[TableCell]:
-        directory = self._wanted.directory
+    def cells(self) -> list[Cell]:
         return [
-            TableCell(
-                self.NAME, "coverage", self.dataset, f"{cell.query} {short_name(cell.engine)}",
-                data_digest(directory, cell), partial(coverage.measure, directory, cell), verified="oracle",
-                engine=cell.engine,
-            )
-            for cell in (self._cell(name, engine) for engine in self.engines for name in self.names)
-        ]  # fmt: skip
+            self._of_table(cell.but(engine=engine, master=self._master(engine)), "coverage", f"{cell.query} {short}")
+            for engine, short in ((each, short_name(each)) for each in self.engines)
+            for cell in map(self.cell, self.names)
+        ]
 
-    def _cell(self, name: str, engine: str) -> Cell:
-        return self.cell(name).but(engine=engine, master=self.master if capabilities(engine).has_master else "")
+    def measure(self, cell: Cell) -> Iterator[CellReply]:
+        return coverage.measure(cell, self._wanted.directory)
 
 
-NAME = "graph"
 CLIQUES = ("triangle", "4-clique", "5-clique", "6-clique")
-
-GraphMeasure = Callable[[Edges], Iterable[TableRow]]
-
-
-def _unchanged(edges: Edges) -> Edges:
-    return edges
-
-
-class LazyGraph:
-    """A cached graph, read by the first cell that needs it. transform: applied to its edges."""
-
-    def __init__(self, name: str, data: Path, transform: Callable[[Edges], Edges] = oriented) -> None:
-        self._name, self._transform = name, transform
-        self._directory = directory_of(data, graph(name))
-
-    @cached_property
-    def _edges(self) -> Edges:
-        return self._transform(stored(self._directory))
-
-    def cell(
-        self, table: str, part: str, measure: GraphMeasure, *, verified: str = BY_HAND, dataset: str = ""
-    ) -> TableCell:
-        return TableCell(
-            NAME, table, dataset or self._name, part, machine.data(self._directory),
-            lambda: measure(self._edges), lambda: self._edges, verified,
-        )  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
 class GraphSuite(TableSuite):
-    NAME = NAME
+    NAME = "graph"
     TITLE = "Graphs"
     CODE = "suites.graphs"
     MAKE_TABLES = graph_tables
@@ -139,45 +195,60 @@ class GraphSuite(TableSuite):
     vertices: str = "zipf:16"
     batches: tuple[int, ...] = (1, 10, 100, 1000, 10_000)
 
+    @property
+    def _planted(self) -> list[str]:
+        return virtual_shards.planted(self.scale, self.hub)
+
     def make_data(self) -> None:
-        planted = virtual_shards.planted(self.scale, self.hub)
-        names = dict.fromkeys([f"rmat:{self.scale}", self.vertices, f"hub:{self.hub}", *planted])
+        names = dict.fromkeys([f"rmat:{self.scale}", self.vertices, f"hub:{self.hub}", *self._planted])
         with ProgressLine() as progress:
             for name in names:
                 make_graph(self.data, graph(name), self.master or Wanted.master, progress.report)
 
-    def cells(self) -> list[TableCell]:
-        whole, by_vertex = (LazyGraph(name, self.data) for name in (f"rmat:{self.scale}", self.vertices))
-        hub, runs = LazyGraph(f"hub:{self.hub}", self.data, _unchanged), self.runs
-        at_once = partial(counting.at_once, name=counting.TRIANGLE, runs=runs)
+    def cells(self) -> list[Cell]:
+        whole, by_vertex, hub = f"rmat:{self.scale}", self.vertices, f"hub:{self.hub}"
+        oriented, triangle = f"{whole}{ORIENTED}", counting.TRIANGLE
+        skewed = [*self._planted, f"{self._planted[-1]}{ORIENTED}"]
         return [
-            *(whole.cell("static", name, partial(counting.static, name=name, runs=runs)) for name in LOOPS),
-            whole.cell("rounds", "", counting.rounds),
-            whole.cell("at once", counting.TRIANGLE, at_once),
+            *(self._cell("static", name, oriented, whole, name) for name in LOOPS),
+            self._cell("rounds", counting.CLIQUE, oriented, whole),
+            self._cell("at once", triangle, oriented, whole, triangle),
             *(
-                whole.cell("changing", str(batch), partial(counting.changing, batch=batch, runs=runs))
+                self._cell("changing", triangle, oriented, whole, str(batch)).but(physical=batch)
                 for batch in self.batches
             ),
-            *(hub.cell("hub", variant, partial(counting.hub, variant=variant)) for variant in VARIANTS),
+            *(self._cell("hub", triangle, hub, hub, variant).but(variant=variant) for variant in VARIANTS),
+            *(self._cell("vertices", name, f"{by_vertex}{ORIENTED}", by_vertex, name) for name in CLIQUES),
             *(
-                by_vertex.cell("vertices", name, partial(counting.vertices, name=name), verified=BY_BIGJOIN)
-                for name in CLIQUES
+                self._cell("skew", triangle, name, f"{triangle}, {virtual_shards.SHARDS} shards", name)
+                for name in skewed
             ),
-            *self._skew_cells(),
-            TableCell(NAME, "shares", "formulas", "", "", virtual_shards.shares),
+            Cell("", "", goal=self.NAME, table="shares", dataset="formulas"),
         ]
 
-    def _skew_cells(self) -> Iterator[TableCell]:
-        """List the cells that measure the loads of virtual shards."""
-        measure = partial(
-            virtual_shards.loads, name="triangle", pattern=MOTIFS["triangle"], shards=virtual_shards.SHARDS,
-            batch=virtual_shards.BATCH,
-        )  # fmt: skip
-        names = virtual_shards.planted(self.scale, self.hub)
-        graphs = [(name, LazyGraph(name, self.data, _unchanged)) for name in names]
-        for name, each in (*graphs, (f"{names[-1]}, oriented", LazyGraph(names[-1], self.data))):
-            dataset = f"triangle, {virtual_shards.SHARDS} shards"
-            yield each.cell("skew", name, measure, verified=BY_BIGJOIN, dataset=dataset)
+    def _cell(self, table: str, motif: str, name: str, dataset: str, part: str = "") -> Cell:
+        """Return a cell of a motif in the graph of a name."""
+        data = machine.data(directory_of(self.data, graph(name.removesuffix(ORIENTED))))
+        return Cell(motif, name, goal=self.NAME, table=table, dataset=dataset, part=part, data=data)
+
+    def prepare(self, cell: Cell) -> None:
+        if cell.sf:
+            named_graph(cell.sf, self.data)
+
+    def measure(self, cell: Cell) -> Iterator[CellReply]:
+        if not cell.sf:
+            return virtual_shards.shares()
+        edges, motif, runs = named_graph(cell.sf, self.data), cell.query, self.runs
+        of_tables: Mapping[str, Callable[[], Iterator[CellReply]]] = {
+            "static": lambda: counting.static(edges, motif, runs),
+            "rounds": lambda: counting.rounds(edges),
+            "at once": lambda: counting.at_once(edges, motif, runs),
+            "changing": lambda: counting.changing(edges, cell.physical, runs),
+            "hub": lambda: counting.hub(edges, cast("Variant", cell.variant)),
+            "vertices": lambda: counting.vertices(edges, motif),
+            "skew": lambda: virtual_shards.loads(edges, motif, MOTIFS[motif]),
+        }
+        return of_tables[cell.table]()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,18 +267,19 @@ class LoopSuite(TableSuite):
     def make_data(self) -> None:
         """Do nothing: the graph is random, and drawn by the cell."""
 
-    def cells(self) -> list[TableCell]:
+    def cells(self) -> list[Cell]:
         dataset = f"{self.nodes:,} nodes, {self.edges:,} edges, {self.roots:,} roots"
-        return [TableCell(self.NAME, "distances", dataset, "", "", self._measure, verified="numpy")]
+        return [Cell("", "", goal=self.NAME, table="distances", dataset=dataset)]
 
-    def _measure(self) -> Iterator[TableRow]:
+    def measure(self, cell: Cell) -> Iterator[CellReply]:
+        del cell  # there is one
         roots = np.random.default_rng(0).choice(self.nodes, min(self.roots, self.nodes), replace=False)
         graph = loops.random_graph(self.nodes, self.edges, 0)
-        yield from loops.measure(graph, roots, sizes=self.batches, changes=self.changes, seed=0)
+        return loops.measure(graph, roots, sizes=self.batches, changes=self.changes, seed=0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemorySuite(GridSettings, DataSuite, TableSuite):
+class MemorySuite(GridSettings, QuerySuite):
     NAME = "memory"
     TITLE = "Memory"
     CODE = "suites.memory"
@@ -222,30 +294,24 @@ class MemorySuite(GridSettings, DataSuite, TableSuite):
         find_place()  # without limits no data is needed
         super().make_data()
 
-    def cells(self) -> list[TableCell]:
-        directory = self._wanted.directory
-        rounds = rounds_of(Dataset.open(directory)) if machine.data(directory) else None
-        return [self._cell(sampled) for sampled in grid_cells(self._with_batching, rounds=rounds)]
+    def cells(self) -> list[Cell]:
+        cells = grid_cells(self._with_batching, rounds=self._rounds())
+        return [self._of_table(cell, "least", blank_record(cell, Origin("", "")).label) for cell in cells]
 
-    def _cell(self, sampled: SampledCell) -> TableCell:
-        name, directory = sampled.blank(Origin("", "")).label, self._wanted.directory
-        return TableCell(
-            self.NAME, "least", self.dataset, name, data_digest(directory, sampled.cell),
-            partial(trial.measure, sampled, name, directory, self.timeout), verified="oracle",
-            engine=sampled.engine,
-        )  # fmt: skip
+    def measure(self, cell: Cell) -> Iterator[CellReply]:
+        return trial.measure(cell, self._wanted.directory, self.timeout)
 
     @contextmanager
     def measurer(self, plan: Plan) -> Iterator[ForkingMeasurer]:
         place = find_place()
         try:
-            yield ForkingMeasurer(plan)
+            yield ForkingMeasurer(plan, self)
         finally:
             place.sweep()  # a killed child leaves its group
 
 
 @dataclass(frozen=True, kw_only=True)
-class RateSuite(DataSuite, TableSuite):
+class RateSuite(QuerySuite):
     NAME = "rate"
     TITLE = "Latency by rate"
     CODE = "suites.rate"
@@ -257,24 +323,22 @@ class RateSuite(DataSuite, TableSuite):
     seconds: float = 5.0
     limit: float = 1.0
 
-    def cells(self) -> list[TableCell]:
-        works, arrivals = (
-            map(known_workload, self.workload or (self.home.workload,)),
-            map(rate.known_arrivals, self.arrivals),
-        )
+    def cells(self) -> list[Cell]:
+        works = map(known_workload, self.workload or (self.home.workload,))
+        arrivals = map(rate.known_arrivals, self.arrivals)
         choices = product(map(_known_feeding, self.engines), self.names, works, arrivals)
         return [self._cell(*choice) for choice in choices]
 
-    def _cell(self, engine: str, name: str, work: str, arrivals: str) -> TableCell:
-        master = self.master if capabilities(engine).has_master else ""
+    def _cell(self, engine: str, name: str, work: str, arrivals: str) -> Cell:
         logical, physical = FINE
-        cell = self.cell(name, work).but(logical=logical, physical=physical, engine=engine, master=master)
-        of, directory = rate.RateCell(cell, arrivals, self.seconds, self.limit, self.runs), self._wanted.directory
-        part = f"{of.name}, trials of {self.seconds:g} s, limit {self.limit:g} s"
-        return TableCell(
-            self.NAME, "trials", self.dataset, part, data_digest(directory, cell), partial(rate.measure, of, directory),
-            verified="oracle", engine=engine,
-        )  # fmt: skip
+        cell = self.cell(name, work).but(
+            logical=logical, physical=physical, engine=engine, master=self._master(engine), arrivals=arrivals
+        )
+        part = f"{rate.row_of(cell)}, trials of {self.seconds:g} s, limit {self.limit:g} s"
+        return self._of_table(cell, "trials", part)
+
+    def measure(self, cell: Cell) -> Iterator[CellReply]:
+        return rate.measure(cell, rate.TrialRules(self.seconds, self.limit, self.runs), self._wanted.directory)
 
     @classmethod
     def summary(cls, records: Iterable[Record]) -> list[Table]:
@@ -288,9 +352,6 @@ def _known_feeding(engine: str) -> str:
     return engine
 
 
-ORACLE = "oracle"
-
-
 @dataclass(frozen=True, kw_only=True)
 class SharingSuite(DataSuite, TableSuite):
     NAME = "shared"
@@ -302,35 +363,38 @@ class SharingSuite(DataSuite, TableSuite):
     physical: tuple[int, ...] = (1000, 10_000, 100_000, 1_000_000)
     fuel: int = 2
 
-    def cells(self) -> list[TableCell]:
+    def cells(self) -> list[Cell]:
         if self.benchmark != DEFAULT_BENCHMARK:
             raise DeltamarkError("sharing is measured over TPC-H", self.benchmark, "leave BENCHMARK out")
-        directory, dataset = self._wanted.directory, " ".join([self.dataset, *self.queries])
-        shared = sharing.SharedQueries(directory, {name: self.cell(name) for name in self.names})
-        cell = partial(TableCell, self.NAME, dataset=dataset, data=machine.data(directory))
-        batchings = [(logical, physical) for logical in self.logical for physical in self.physical]
+        dataset, data = " ".join([self.dataset, *self.queries]), machine.data(self._wanted.directory)
+        all_queries = self.cell(self.names[0]).but(query="", goal=self.NAME, dataset=dataset, data=data)
         return [
             *(
-                cell(
-                    table="loads", part=f"{logical} x {physical}", verified=ORACLE,
-                    measure=partial(sharing.loads, shared, logical, physical, self.runs),
-                )
-                for logical, physical in batchings
+                all_queries.but(table="loads", part=f"{logical} x {size}", logical=logical, physical=size)
+                for logical, size in product(self.logical, self.physical)
             ),
-            cell(table="arrangements", part="", measure=partial(sharing.arrangements, shared)),
-            cell(table="filters", part="", measure=partial(sharing.filters, shared)),
-            cell(table="coming", part="", measure=partial(sharing.attachments, shared), verified=ORACLE),
-            cell(
-                table="crowding", part=f"fuel {self.fuel}",
-                measure=partial(sharing.incremental_attachments, shared, self.fuel),
-            ),
-        ]  # fmt: skip
+            *(all_queries.but(table=table) for table in ("arrangements", "filters", "coming")),
+            all_queries.but(table="crowding", part=f"fuel {self.fuel}"),
+        ]
+
+    def measure(self, cell: Cell) -> Iterator[CellReply]:
+        shared = sharing.SharedQueries(self._wanted.directory, {name: self.cell(name) for name in self.names})
+        match cell.table:
+            case "loads":
+                return sharing.loads(shared, cell.logical, cell.physical, self.runs)
+            case "arrangements":
+                return sharing.arrangements(shared)
+            case "filters":
+                return sharing.filters(shared)
+            case "coming":
+                return sharing.attachments(shared)
+        return sharing.incremental_attachments(shared, self.fuel)
 
 
 SUITES: dict[str, type[Suite]] = {
     suite.NAME: suite
     for suite in (
-        TpchSuite, CoverageSuite, GraphSuite, LoopSuite, MemorySuite, RateSuite, SharingSuite,
+        ThroughputSuite, CoverageSuite, GraphSuite, LoopSuite, MemorySuite, RateSuite, SharingSuite,
     )
 }  # fmt: skip
-DEFAULT = TpchSuite.NAME
+DEFAULT = ThroughputSuite.NAME

@@ -11,12 +11,13 @@ from typing import Self
 from rich.live import Live
 from rich.text import Text
 
+from deltamark.harness.benchmarks.cell import THROUGHPUT, Cell
 from deltamark.harness.console.console import ERR, fold_parts, say, terminal_width
-from deltamark.harness.console.formatting import brief, counted, rate, span
+from deltamark.harness.console.table import brief, counted, rate, span
 from deltamark.harness.measure.stats import percentile
 from deltamark.harness.results.plausibility import doubt_of
-from deltamark.harness.results.record import TPCH, Record
-from deltamark.harness.suites.plan import BenchmarkCell, Estimate, Plan
+from deltamark.harness.results.record import Record
+from deltamark.harness.suites.plan import Estimate, Plan
 from deltamark.harness.system.machine import Facts, Header
 from deltamark.harness.tables.relation import why
 
@@ -77,7 +78,7 @@ def plan_line(plan: Plan, headline: str) -> str:
 
 def plan_lines(plan: Plan) -> list[str]:
     """List the remaining cells by groups, with estimates."""
-    groups: dict[str, list[BenchmarkCell]] = defaultdict(list)
+    groups: dict[str, list[Cell]] = defaultdict(list)
     for cell in plan.remaining:
         groups[plan.blank(cell).group].append(cell)
     estimates = {group: " and ".join(_estimate_parts(plan.estimate(cells))) for group, cells in groups.items()}
@@ -113,12 +114,12 @@ def machine_line(facts: Facts) -> str:
 def _parts(records: Sequence[Record]) -> list[str]:
     """Describe the records of a cell: its label, its numbers or the reason why it has none, and its checks."""
     first = records[0]
-    width = QUERY_LABEL_WIDTH if first.suite == TPCH else TABLE_LABEL_WIDTH
+    width = QUERY_LABEL_WIDTH if first.suite == THROUGHPUT else TABLE_LABEL_WIDTH
     return [f"{first.label:<{width}}", *(_outcome(first, len(records)) if first.status == "ok" else _reason(first))]
 
 
 def _outcome(record: Record, rows: int) -> list[str]:
-    if record.suite != TPCH:
+    if record.suite != THROUGHPUT:
         checked = f", checked {record.verified}" if record.verified else ""
         return [f" {brief(record.elapsed).text:>8}", f"  {counted(rows, 'row')}{checked}"]
     p99 = brief(record.latency["p99"]).text

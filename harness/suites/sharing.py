@@ -26,16 +26,18 @@ from deltamark.datagen.schema import TIMES_PER_ROUND
 from deltamark.datagen.workloads.registry import workload
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.harness.benchmarks.cell import Cell
-from deltamark.harness.check.answers import Snapshot, difference
+from deltamark.harness.check.answers import Snapshot, WrongAnswerError, difference
 from deltamark.harness.check.oracle import Oracle
 from deltamark.harness.engines.inputs import batches, relation_source
 from deltamark.harness.engines.plans import plan_of, sql_inputs
+from deltamark.harness.measure.client import CellReply
 from deltamark.harness.measure.stats import percentile
-from deltamark.harness.results.record import Figures, TableRow
-from deltamark.harness.suites.table_cell import WrongAnswerError
+from deltamark.harness.results.record import Figures
 from deltamark.harness.system import resources
 from deltamark.harness.system.clock import Stopwatch, timed
 from deltamark.harness.tables.suites import SMALL_BATCH_ROUNDS
+
+ORACLE = "oracle"
 
 
 @dataclass(frozen=True)
@@ -98,7 +100,7 @@ class Loaded:
     peak_bytes: int
 
 
-def loads(shared: SharedQueries, logical: int, physical: int, runs: int) -> Iterator[TableRow]:
+def loads(shared: SharedQueries, logical: int, physical: int, runs: int) -> Iterator[CellReply]:
     """Load all queries together and each alone, alternately: once to measure their memory, then timed."""
     rounds = shared.work.rounds
     drawn = Random(logical * physical).randrange(1, rounds) // logical * logical  # noqa: S311
@@ -114,7 +116,7 @@ def loads(shared: SharedQueries, logical: int, physical: int, runs: int) -> Iter
         timed_together.append([load(names, together.state_bytes)])
         timed_alone.append([load([name], each.state_bytes) for name, each in zip(names, alone, strict=True)])
     figures = _figures("together", timed_together, [together]) | _figures("alone", timed_alone, alone)
-    yield TableRow(f"{logical} x {physical}", {"tuples": [together.tuples], **figures})
+    yield CellReply(figures={"tuples": [together.tuples], **figures}, verified=ORACLE)
 
 
 def _load(shared: SharedQueries, names: Sequence[str], logical: int, physical: int, touched_bytes: int) -> Loaded:
@@ -157,15 +159,15 @@ def check(shared: SharedQueries, logical: int, physical: int, rounds: Sequence[i
                 shared.compare(name, snapshot, oracle, where)
 
 
-def arrangements(shared: SharedQueries) -> Iterator[TableRow]:
+def arrangements(shared: SharedQueries) -> Iterator[CellReply]:
     """List the arrangements that several queries read after all rows were loaded, the largest first."""
     with closing(shared.loaded()) as engine:
         several = [each for each in engine.sharing() if len(each[1]) > 1]
     for name, queries, rows, size in sorted(several, key=lambda each: -each[-1]) or [("none", [], 0, 0)]:
-        yield TableRow(name, {"rows": [rows], "bytes": [size]}, " ".join(queries))
+        yield CellReply(row=name, figures={"rows": [rows], "bytes": [size]}, note=" ".join(queries))
 
 
-def filters(shared: SharedQueries) -> Iterator[TableRow]:
+def filters(shared: SharedQueries) -> Iterator[CellReply]:
     """List the planner's decisions about arrangements that differ in their filters."""
     names = "apart", "left", "bytes_apart", "bytes_as_one", "in_vain"
     with closing(Dataflow(shared.plans)) as engine:
@@ -174,7 +176,7 @@ def filters(shared: SharedQueries) -> Iterator[TableRow]:
             for name, each in engine.choices()
         ]
     for name, values in decisions or [("none", (0, 0, 0, 0, 0))]:
-        yield TableRow(name, {figure: [value] for figure, value in zip(names, values, strict=True)})
+        yield CellReply(row=name, figures={figure: [value] for figure, value in zip(names, values, strict=True)})
 
 
 MIN_REPEAT_S, MAX_REPEATS = 0.2, 5
@@ -190,7 +192,7 @@ JOINS = {
 """The joins that attach incrementally, by name: two relations and their key."""
 
 
-def attachments(shared: SharedQueries) -> Iterator[TableRow]:
+def attachments(shared: SharedQueries) -> Iterator[CellReply]:
     """Attach each query to all others: a second time, and after it was retired; compare its answers with DuckDB's."""
     with closing(shared.loaded()) as engine, closing(shared.oracle()) as oracle:
         oracle.at(TIMES_PER_ROUND * shared.work.rounds - 1)
@@ -208,7 +210,8 @@ def attachments(shared: SharedQueries) -> Iterator[TableRow]:
             engine.retire(second)
             alone = _from_scratch(shared, plan)
             figures: Figures = {"there": [with_arrangements], "others": [without], "alone": [alone]}
-            yield TableRow(name, figures | {"kept_bytes": [first.kept_bytes], "peak_bytes": [first.peak_bytes]})
+            figures |= {"kept_bytes": [first.kept_bytes], "peak_bytes": [first.peak_bytes]}
+            yield CellReply(row=name, figures=figures, verified=ORACLE)
 
 
 @dataclass(frozen=True)
@@ -256,7 +259,7 @@ def _history(shared: SharedQueries, plan: Collection) -> History:
     return {name: [batch] for name, batch in rows.items()}
 
 
-def incremental_attachments(shared: SharedQueries, fuel: int) -> Iterator[TableRow]:
+def incremental_attachments(shared: SharedQueries, fuel: int) -> Iterator[CellReply]:
     """Load half of the stream, then continue in small batches while large joins attach incrementally."""
     with closing(Dataflow(shared.plans)) as engine:
         feed = shared.feed(engine, 1)
@@ -270,7 +273,7 @@ def incremental_attachments(shared: SharedQueries, fuel: int) -> Iterator[TableR
                 columns = dict.fromkeys(sides, (key,))
                 history = batches(Feed(shared.work, columns, logical=feed.round).take(1))
                 figures = _attach_beside(small, name, plan, {side: [batch] for side, batch in history.items()}, fuel)
-                yield TableRow(name, {"fuel": [fuel], **figures})
+                yield CellReply(row=name, figures={"fuel": [fuel], **figures})
 
 
 @dataclass(frozen=True)

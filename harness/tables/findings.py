@@ -25,8 +25,7 @@ from typing import Any, NamedTuple
 
 from deltamark.datagen.workloads.registry import PLAIN
 from deltamark.harness.benchmarks.cell import Batching
-from deltamark.harness.console.formatting import TableEntry, count, counted, listed, ratio, words
-from deltamark.harness.console.table import Table
+from deltamark.harness.console.table import Table, TableEntry, count, counted, listed, ratio, words
 from deltamark.harness.engines.duckdb import DuckDBEngine
 from deltamark.harness.results.record import Record
 from deltamark.harness.tables.lookup import Lookup, relations

@@ -17,9 +17,11 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from deltamark.harness.console.formatting import (
+from deltamark.harness.console.table import (
     MARK,
     NOTHING,
+    Entries,
+    Table,
     TableEntry,
     brief,
     megabytes,
@@ -27,7 +29,6 @@ from deltamark.harness.console.formatting import (
     ratio,
     words,
 )
-from deltamark.harness.console.table import Entries, Table
 from deltamark.harness.measure.stats import geomean
 from deltamark.harness.results.record import Record
 

@@ -16,9 +16,8 @@ import duckdb
 import pyarrow as pa
 
 from deltamark.errors import DeltamarkError
-from deltamark.harness.console import formatting
-from deltamark.harness.console.formatting import NOTHING, TableEntry, brief, count, rate, ratio, short, words
-from deltamark.harness.console.table import Table
+from deltamark.harness.console import table as formatting
+from deltamark.harness.console.table import NOTHING, Table, TableEntry, brief, count, rate, ratio, short, words
 from deltamark.harness.engines.peers import PEERS, peer
 from deltamark.harness.measure.stats import median
 from deltamark.harness.results import published

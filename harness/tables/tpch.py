@@ -1,21 +1,19 @@
-"""The tables of the queries of a benchmark: those of the post about TPC-H, and ours."""
+"""The tables of the queries of a benchmark: those of the post, and ours. comparisons.py has those of engines."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-import pyarrow as pa
-
 from deltamark.datagen.workloads.registry import KINDS, PLAIN, meanings
 from deltamark.harness.benchmarks.cell import COARSE, CROSSOVER, FINE, ON_SPARK, PHYSICAL, PRODUCT, SMALL, Batching
-from deltamark.harness.console.formatting import (
+from deltamark.harness.console.table import (
     MARK,
     NOTHING,
+    Table,
     TableEntry,
     brief,
     count,
@@ -23,20 +21,19 @@ from deltamark.harness.console.formatting import (
     megabytes,
     rate,
     ratio,
-    short,
     words,
 )
-from deltamark.harness.console.table import Table
 from deltamark.harness.engines.base import short_name
 from deltamark.harness.engines.spark import SparkEngine
 from deltamark.harness.engines.spark_sql import SparkSqlEngine
-from deltamark.harness.measure.stats import geomean, median
+from deltamark.harness.measure.stats import geomean
 from deltamark.harness.results import published
 from deltamark.harness.results.plausibility import doubt_of
 from deltamark.harness.results.record import SPREAD, Record
+from deltamark.harness.tables.comparisons import COMPARED, SUFFIX, beside_published, mean_of, side_by_side
 from deltamark.harness.tables.findings import findings_tables
 from deltamark.harness.tables.lookup import Lookup, relations
-from deltamark.harness.tables.relation import Column, Format, Relations, at, listed, literal, without_mean
+from deltamark.harness.tables.relation import Column, Relations, at, listed, literal, without_mean
 from deltamark.queries.sql_text import VARIANT
 
 FASTEST = "the fastest of the timed runs; if only a sample was timed, its rate"
@@ -485,188 +482,6 @@ def growth(records: Iterable[Record]) -> Table | None:
     return db.table(GROWTH, title, columns, f"{cells} GROUP BY query ORDER BY query", notes, has_foot=True)
 
 
-THEIRS = pa.schema(
-    [(name, pa.string()) for name in ("name", "query", "dataflow")] + [("value", pa.float64())]
-    + [(name, pa.int64()) for name in ("number", "logical", "physical", "workers", "L", "P", "used")]
-)  # fmt: skip
-
-COMPARED = {
-    ("post", "physical"): "the post, physical batches",
-    ("post", "product"): "the post, L x P = 100,000",
-    ("post", "workers"): "the post, workers",
-    ("dd", "physical"): "differential dataflow, physical batches",
-    ("dbtoaster", "logical"): "DBToaster, logical batches of 100,000",
-    ("dd-draft", "logical"): "differential dataflow, logical batches of 100,000",
-}
-"""Published tables."""
-
-MAX_COLUMNS_WITH_OURS = 4
-"""The most published columns for which our rates are shown too; for more, only the ratios are."""
-
-
-def beside_published(db: Relations, lookup: Lookup, source: str, table: str) -> Table:
-    """Make a table of published rates, with ours beside them.
-
-    Ours are those of the same dataflow, with as many workers or with the most that we have measured below that.
-    """
-    figures = published.rates(source, table)
-    measured = sorted(number for (number,) in db.rows("SELECT DISTINCT workers FROM latest WHERE ours"))
-    used = {figure.workers: max((n for n in measured if n <= figure.workers), default=1) for figure in figures}
-    theirs = [
-        {
-            "number": number, "name": lookup.name(figure.query, figure.variant), "query": figure.query,
-            "dataflow": figure.variant, "logical": figure.logical, "physical": figure.physical,
-            "workers": figure.workers, "L": figure.ours[0], "P": figure.ours[1], "used": used[figure.workers],
-            "value": figure.value,
-        }
-        for number, figure in enumerate(figures) if figure.query in lookup.queries
-    ]  # fmt: skip
-    columns: list[Column] = [("query", "t.name", words)]
-    batchings = sorted({(figure.logical, figure.physical, figure.workers) for figure in figures})
-    has_ours = len(batchings) <= MAX_COLUMNS_WITH_OURS
-    for logical, size, number in batchings:
-        column = f"(t.logical, t.physical, t.workers) = {(logical, size, number)}"
-        header, own = _batching(logical, size, number), published.ours(source, logical, size)
-        ours = (f"ours {_batching(*own, used[number])}", _last(column, "shown(c, c.rate)"), rate)
-        columns += [
-            (f"theirs {header}", _last(column, "t.value"), rate), *([ours] if has_ours else []),
-            (f"ratio {header}", _last(column, "shown(c, c.rate / t.value)"), ratio),
-        ]  # fmt: skip
-    db.add("theirs", pa.Table.from_pylist(theirs, THEIRS))
-    rows = """
-        FROM theirs t LEFT JOIN cells c ON c.ours AND plain(c.workload) AND c.query = t.query
-            AND c.dataflow = t.dataflow AND (c.L, c.P, c.workers) = (t.L, t.P, t.used)
-        GROUP BY t.name HAVING count(c.id) > 0 ORDER BY min(t.number)"""
-    publication = published.sources()[source]
-    notes = [f"theirs: {publication.label}", *publication.notes]
-    if publication.sf != lookup.sf:
-        notes.append(f"theirs was measured at SF {publication.sf}, ours at SF {lookup.sf}")
-    title = f"Against {COMPARED[source, table]}: tuples per second"
-    return db.table(f"{source}-{table}", title, columns, rows, notes, has_foot=True)
-
-
-def _last(condition: str, value: str) -> str:
-    return f"arg_max({value}, t.number) FILTER ({condition})"
-
-
-def _batching(logical: int, physical: int, workers: int) -> str:
-    return f"{short(logical)}x{short(physical)}" + (f" -w{workers}" if workers > 1 else "")
-
-
-TO_FASTEST = "to the fastest"
-PLACE = "workload, workers, L, P"
-PLACE_ORDER = "NOT plain(workload), workload, workers, L * P, L"
-PLACES = """
-    SELECT workload, workers, logical AS L, physical AS P FROM latest WHERE is_default GROUP BY ALL
-    HAVING count(DISTINCT engine) > 1 AND bool_or(engine IN (SELECT engine FROM latest WHERE is_external))"""
-"""The batchings, with a workload and a number of workers, in which an external engine was measured beside another."""
-
-BESIDE = f"""(
-    SELECT *, rate / coalesce(max(rate) FILTER (NOT is_doubtful) OVER same, max(rate) OVER same) AS share
-    FROM cells SEMI JOIN ({PLACES}) USING ({PLACE}) WHERE dataflow = '' WINDOW same AS (PARTITION BY {PLACE}, query)
-)"""
-"""The cells there, with the rate relative to that of the fastest engine with a plausible time."""
-
-SUFFIX = """
-    (CASE WHEN workers > 1 THEN ', ' || workers || ' workers' ELSE '' END)
-    || (CASE WHEN NOT plain(workload) THEN ', ' || workload ELSE '' END)"""
-"""The workers and the workload, unless they are the usual ones."""
-
-Mean = tuple[str, str, Format]
-MEANS: dict[str, tuple[str, list[Mean]]] = {
-    "engines": ("tuples per second", [("", "rate", rate), (TO_FASTEST, "share", ratio)]),
-    "engines-latency": ("latency of a batch, 99th percentile", [("", "p99", brief)]),
-    "engines-memory": ("peak memory in MB", [("", "peak_bytes", megabytes)]),
-}
-"""The tables with a line for each engine: their titles, and the columns of each batching, without header if its header
-is that of the batching.
-"""
-
-
-def side_by_side(db: Relations, lookup: Lookup) -> Iterator[Table]:
-    """Make the tables of engines: means by batching with a line for each engine, and rates by query."""
-    places = db.rows(f"SELECT * FROM ({PLACES}) ORDER BY {PLACE_ORDER}")
-    if places:
-        yield from (_means(db, lookup, list(dict.fromkeys(place[2:] for place in places)), name) for name in MEANS)
-        yield from (_by_query(db, *place) for place in places)
-
-
-def _means(db: Relations, lookup: Lookup, batchings: Sequence[Batching], name: str) -> Table:
-    title, means = MEANS[name]
-    columns: list[Column] = [("engine", f"runner || {SUFFIX}", words), ("queries", "any_value(most)", count)]
-    for logical, size in batchings:
-        for header, figure, show in means:
-            value = f"{{'value': {{'numbers': {figure}, 'most': most}}, 'text': NULL, 'mark': doubtful}}"
-            condition = f"(L, P) = {(logical, size)} AND len({figure}) > 0"
-            columns.append((header or f"{logical} x {size}", at(condition, value), _mean_of(show)))
-    lists = ", ".join(f"list({figure}) FILTER (has_numbers AND {figure} > 0) AS {figure}" for _, figure, _ in means)
-    source = f"""
-        FROM (
-            SELECT *, max(answered) OVER (PARTITION BY workload, workers, rank) AS most FROM (
-                SELECT {PLACE}, rank, runner, {lists}, count(*) FILTER (has_numbers) AS answered,
-                    bool_or(is_doubtful) AS doubtful
-                FROM {BESIDE} GROUP BY {PLACE}, rank, runner)
-        ) WHERE most > 0 GROUP BY workload, workers, rank, runner
-        ORDER BY NOT plain(workload), workload, workers, rank"""
-    notes = ["geometric means over the queries that an engine answered; columns are batches of L x P rounds"]
-    table = db.table(name, f"Engines: {title}", columns, source, notes)
-    if any(entry.text.removesuffix(MARK).endswith(")") for row in table.rows for entry in row[2:]):
-        table.notes.append("(n): a mean over n queries alone, which is not comparable with those over more")
-    if len(means) > 1:
-        table.notes += [
-            "to the fastest: the rate relative to that of the fastest engine with a plausible time for each query",
-            *_clocks(lookup),
-        ]
-    return table
-
-
-def _mean_of(show: Format) -> Format:
-    """Return the format of a geometric mean, with the number of its queries if it is less than usual."""
-
-    def mean(value: dict[str, Any]) -> TableEntry:
-        made, number = show(geomean(value["numbers"])), len(value["numbers"])
-        return made if number == value["most"] else replace(made, text=f"{made.text} ({number})")
-
-    return mean
-
-
-def _by_query(db: Relations, workload: str, number: int, logical: int, size: int) -> Table:
-    here = f"(c.workload, c.workers, c.L, c.P) = {literal((workload, number, logical, size))}"
-    columns: list[Column] = [("query", "query", words)]
-    for rank, runner in db.rows(f"SELECT DISTINCT rank, runner FROM {BESIDE} c WHERE {here} ORDER BY rank"):
-        columns += [
-            (runner, at(f"rank = {rank}", "shown(c, rate)"), rate),
-            (TO_FASTEST, at(f"rank = {rank}", "shown(c, share)"), ratio),
-        ]
-    of = f"{logical} x {size}" + f", {number} workers" * (number > 1) + f", {workload}" * (workload not in PLAIN)
-    name = f"engines {of}".replace(" x ", "x").replace(",", "").replace(" ", "-")
-    source = f"FROM {BESIDE} c WHERE {here} GROUP BY query ORDER BY query"
-    return db.table(name, f"Engines by query: tuples per second, {of}", columns, source)
-
-
-def _clocks(lookup: Lookup) -> Iterator[str]:
-    """Describe the external engines: what those with a clock leave out of the time of the harness, and the CPU time
-    outside the clock.
-    """
-    for engine in lookup.engines:
-        with_numbers = (record for record in lookup.records if record.engine == engine and record.has_numbers)
-        records = [record for record in with_numbers if record.external]
-        own = [record for record in records if len(record.outside) == len(record.seconds)]
-        name = f"{short_name(engine)} is {records[-1].external.name}" if records and records[-1].external else ""
-        if own:
-            share = median([1 - record.best / (record.of_fastest(record.outside) or math.nan) for record in own])
-            yield f"{name}, timed by its own clock, which leaves out {share:.1%} (the pipe){_untimed(records)}"
-        elif name:
-            yield f"{name}, timed by the clock of the harness, with the pipe{_untimed(records)}"
-
-
-def _untimed(records: Iterable[Record]) -> str:
-    """Describe the CPU time of an external engine outside the clock; empty if it was not taken."""
-    pairs = [(record.of_fastest(record.untimed_cpu), record.of_fastest(record.timed_cpu)) for record in records]
-    shares = [untimed / timed for untimed, timed in pairs if untimed is not None and timed]
-    return f"; its CPU time outside the clock is {ratio(median(shares)).text} that within" if shares else ""
-
-
 def with_reasons(table: Table, records: Iterable[Record]) -> Table:
     """Append the reasons for the marks of a table, with the first cell of each engine."""
     if any(entry.text.endswith(MARK) for row in table.rows for entry in row):
@@ -711,7 +526,7 @@ def summary(records: Iterable[Record], sf: str) -> Table:
         (
             "geomean",
             "{'value': {'numbers': rates, 'most': max(number) OVER ()}, 'text': NULL, 'mark': doubtful}",
-            _mean_of(_millions),
+            mean_of(_millions),
         ),
         ("slowest", "shown(slowest, {'query': slowest.query, 'rate': slowest.rate})", _extreme),
         ("fastest", "shown(fastest, {'query': fastest.query, 'rate': fastest.rate})", _extreme),

@@ -24,7 +24,7 @@ from deltamark.datagen.make import Wanted, make_data
 from deltamark.datagen.schema import NULL
 from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
-from deltamark.harness.benchmarks.description import described
+from deltamark.harness.benchmarks.benchmark import described
 from deltamark.harness.check.oracle import LiveRows
 
 DESCRIPTION = """

@@ -17,9 +17,8 @@ from support.reference.operators import OPERATORS
 from deltamark.dataflow import operators
 from deltamark.dataflow.operators.node import Node
 from deltamark.harness import engines
-from deltamark.harness.benchmarks.benchmark import benchmark
-from deltamark.harness.benchmarks.description import DESCRIPTION
-from deltamark.harness.check.golden import OF_TPCH, SF, read_golden
+from deltamark.harness.benchmarks.benchmark import DESCRIPTION, benchmark
+from deltamark.harness.check.verify import OF_TPCH, SF, read_golden
 from deltamark.harness.engines.base import Engine
 from deltamark.harness.engines.external.engine import CLASSES
 from deltamark.harness.engines.registry import BUILT_IN

@@ -14,10 +14,8 @@ from support.harness.local_tasks import tasks_in_process
 from deltamark.datagen import scratch
 from deltamark.datagen.make import Wanted, make_data
 from deltamark.harness.chaos import running
-from deltamark.harness.chaos.bench import BenchTrial
-from deltamark.harness.chaos.data import differences, digests
 from deltamark.harness.chaos.running import SIGNALS, TARGETS, Invocation, Strike, run
-from deltamark.harness.chaos.trial import attempt
+from deltamark.harness.chaos.trial import BenchTrial, attempt, differences, digests
 from deltamark.harness.cli.main import main
 
 pytestmark = pytest.mark.waits(2)

@@ -16,10 +16,9 @@ import psutil
 import pytest
 from support.patience import patient
 
-from deltamark.harness.chaos.hosts import cluster as host
-from deltamark.harness.chaos.hosts import trial
-from deltamark.harness.chaos.hosts.cluster import network
-from deltamark.harness.chaos.hosts.trial import FAULTS, Fault
+from deltamark.harness.chaos import cluster as host
+from deltamark.harness.chaos import cluster as trial
+from deltamark.harness.chaos.cluster import FAULTS, Fault, network
 from deltamark.harness.cli.main import main
 
 REASON = host.missing()
@@ -129,7 +128,7 @@ def test_nothing_is_left_after_an_exception(tmp_path):
 OWNER = """
 import sys, time
 from pathlib import Path
-from deltamark.harness.chaos.hosts.cluster import network
+from deltamark.harness.chaos.cluster import network
 with network(("left", "right"), Path(sys.argv[1])) as net:
     print(*(host.first_process for host in (net.switch, *net.hosts.values())), flush=True)
     time.sleep(60)

@@ -21,7 +21,7 @@ from deltamark.harness.benchmarks.benchmark import benchmark
 from deltamark.harness.benchmarks.cell import ALL, Cell
 from deltamark.harness.check import verify
 from deltamark.harness.check.change_stream import open_answer
-from deltamark.harness.check.golden import golden_cells, read_golden
+from deltamark.harness.check.verify import golden_cells, read_golden
 from deltamark.harness.engines.answers import answer_columns
 from deltamark.harness.engines.plans import plan_of, specified_plan
 from deltamark.queries.query import Parameter, Query, literal, months_later

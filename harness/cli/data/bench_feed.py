@@ -17,8 +17,7 @@ from deltamark.harness.benchmarks.benchmark import DEFAULT, benchmark
 from deltamark.harness.cli.data.data import ensure
 from deltamark.harness.cli.options import add_data as options
 from deltamark.harness.console.console import say
-from deltamark.harness.console.formatting import brief, count, words
-from deltamark.harness.console.table import Entries, Table, text
+from deltamark.harness.console.table import Entries, Table, brief, count, text, words
 from deltamark.harness.measure.stats import median
 from deltamark.harness.system.clock import Stopwatch
 

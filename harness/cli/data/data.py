@@ -12,7 +12,7 @@ import argparse
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.harness.cli.options import add_data, add_own_data, data_request
-from deltamark.harness.console.datasets import open_dataset, open_quietly
+from deltamark.harness.console.progress import open_dataset, open_quietly
 
 
 def options(parser: argparse.ArgumentParser) -> None:

@@ -18,20 +18,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from deltamark.harness.benchmarks.cell import THROUGHPUT
 from deltamark.harness.cli.results.tables import warn_of_foreign
 from deltamark.harness.cli.sweep_options import RESULTS, suite_of
 from deltamark.harness.cli.sweep_options import add_bench as options
-from deltamark.harness.console.compilation import ensure_compiled
 from deltamark.harness.console.console import INTERRUPTED, say, say_folded, terminal_width, warn
-from deltamark.harness.console.formatting import span
-from deltamark.harness.console.table import text
+from deltamark.harness.console.progress import ensure_compiled
+from deltamark.harness.console.table import span, text
 from deltamark.harness.engines.external.program import hello_within
 from deltamark.harness.results import store
 from deltamark.harness.results.commits import repository_name
-from deltamark.harness.results.record import TPCH, Record
-from deltamark.harness.suites.plan import Plan, Runner
+from deltamark.harness.results.record import Record
+from deltamark.harness.suites.plan import Plan, Runner, Suite
 from deltamark.harness.suites.reporter import Reporter, bad_lines, outcome_line, plan_line, session_header
-from deltamark.harness.suites.suite import Suite
 from deltamark.harness.system import machine
 from deltamark.harness.system.machine import Facts, Header
 
@@ -62,7 +61,7 @@ def _run(suite: Suite, args: argparse.Namespace) -> int:
     bad = bad_lines(measured)
     for line in bad:
         warn(line)
-    of_report = suite.selection if suite.NAME == TPCH else ""
+    of_report = suite.selection if suite.NAME == THROUGHPUT else ""
     say(f"records  {directory}")
     say(f"tables   {_command('make tables', suite.selection, args)}")
     say(f"report   {_command('make report', of_report, args)}")

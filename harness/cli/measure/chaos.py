@@ -33,14 +33,10 @@ from deltamark.datagen.workloads.registry import NAMES, known_workload
 from deltamark.errors import unknown
 from deltamark.harness.benchmarks.benchmark import DEFAULT, anywhere, benchmark
 from deltamark.harness.benchmarks.cell import Cell
-from deltamark.harness.chaos.bench import BenchTrial
-from deltamark.harness.chaos.compare import CompareTrial
-from deltamark.harness.chaos.data import DataTrial
-from deltamark.harness.chaos.hosts.cluster import missing
-from deltamark.harness.chaos.hosts.trial import FAULTS, Fault, generate, survive_fault
+from deltamark.harness.chaos.cluster import FAULTS, Fault, generate, missing, survive_fault
 from deltamark.harness.chaos.running import Strike
 from deltamark.harness.chaos.spark import VICTIMS, SparkOutcome, StrikePlan, Victim, killing, survive
-from deltamark.harness.chaos.trial import Trial, attempt, measure
+from deltamark.harness.chaos.trial import BenchTrial, CompareTrial, DataTrial, Trial, attempt, measure
 from deltamark.harness.cli.data.data import ensure
 from deltamark.harness.cli.options import MAX_SEED, MAX_TIMES, add_data, batch_size, whole, words, worker_counts
 from deltamark.harness.console.console import say

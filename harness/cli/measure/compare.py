@@ -51,7 +51,7 @@ from deltamark.harness.compare.cells import (
     motif_cells,
     refuse_unknown_variants,
 )
-from deltamark.harness.compare.gate import Gate, Outcome
+from deltamark.harness.compare.gate import ComparisonHeader, Gate, Outcome, as_json, as_markdown, as_text, verdict_line
 from deltamark.harness.compare.sides import (
     CellSettings,
     ComparedSuite,
@@ -62,14 +62,13 @@ from deltamark.harness.compare.sides import (
     refuse_benchmark,
     sides,
 )
-from deltamark.harness.compare.summary import ComparisonHeader, as_json, as_markdown, as_text, verdict_line
 from deltamark.harness.compare.trees import DIRECTORY
 from deltamark.harness.console.console import say
 from deltamark.harness.console.progress import ProgressLine
 from deltamark.harness.engines.external.program import hello_within
 from deltamark.harness.measure.windows import checkpoints
+from deltamark.harness.suites.plan import refuse_others
 from deltamark.harness.suites.reporter import machine_line
-from deltamark.harness.suites.suite import refuse_others
 from deltamark.harness.system import machine
 from deltamark.harness.system.clock import control_seconds
 
@@ -249,7 +248,7 @@ def _queries(args: argparse.Namespace, both: tuple[SideSpec, SideSpec]) -> Compa
 
 def _checkpoints(cell: Cell, both: tuple[SideSpec, SideSpec], work: Workload) -> list[int]:
     """Return the rounds after which both sides know their answers: the end of a batch is also one of a logical time."""
-    found = [checkpoints(side.settings.on_query(cell), 0, work, Random()) for side in both]  # noqa: S311 (no secret)
+    found = [checkpoints(side.settings.on_query(cell), work, Random()) for side in both]  # noqa: S311 (no secret)
     return min(found, key=lambda rounds: sum(each % (cell.logical * cell.physical) for each in rounds[:-1]))
 
 

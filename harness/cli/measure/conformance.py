@@ -14,8 +14,7 @@ import argparse
 
 from deltamark.errors import DeltamarkError
 from deltamark.harness.conformance.cases import CASES, NULL_CASES
-from deltamark.harness.conformance.run import Outcome, run_all
-from deltamark.harness.conformance.times import times_of
+from deltamark.harness.conformance.run import Outcome, run_all, times_of
 from deltamark.harness.console.console import say
 from deltamark.harness.engines.external.named import greeting, is_external
 from deltamark.harness.engines.peers import PEERS

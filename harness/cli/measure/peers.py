@@ -10,8 +10,7 @@ from __future__ import annotations
 import argparse
 
 from deltamark.harness.console.console import say
-from deltamark.harness.console.formatting import words
-from deltamark.harness.console.table import Table, text
+from deltamark.harness.console.table import Table, text, words
 from deltamark.harness.engines.peers import PEERS, Peer, peer
 
 

@@ -25,8 +25,7 @@ from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.cli.data.data import ensure
 from deltamark.harness.cli.options import add_cell, cell_of, size
 from deltamark.harness.console.console import say
-from deltamark.harness.console.formatting import brief, count, megabytes, ratio, words
-from deltamark.harness.console.table import Table, text
+from deltamark.harness.console.table import Table, brief, count, megabytes, ratio, text, words
 from deltamark.harness.engines.base import Engine, batches_at_a_time
 from deltamark.harness.engines.registry import capabilities, open_engine
 from deltamark.harness.measure.stats import median, percentile

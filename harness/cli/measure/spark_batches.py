@@ -22,9 +22,7 @@ from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import MAX_BATCHES, add_cell, cell_of, whole
 from deltamark.harness.console.console import say
-from deltamark.harness.console.flame import Bar, flame
-from deltamark.harness.console.formatting import brief, count, megabytes, ratio, words
-from deltamark.harness.console.table import Entries, Table, text
+from deltamark.harness.console.table import Bar, Entries, Table, brief, count, flame, megabytes, ratio, text, words
 from deltamark.harness.engines.base import Engine
 from deltamark.harness.engines.spark import SparkEngine
 from deltamark.harness.engines.spark_sql import SparkSqlEngine

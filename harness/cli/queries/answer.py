@@ -19,8 +19,8 @@ from deltamark.harness.check.answers import Snapshot
 from deltamark.harness.check.change_stream import end_of, open_answer
 from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import add_cell, add_end, cell_of
-from deltamark.harness.console.compilation import ensure_compiled
 from deltamark.harness.console.console import say, write_csv
+from deltamark.harness.console.progress import ensure_compiled
 from deltamark.harness.console.table import grid
 from deltamark.harness.engines.answers import answer_columns
 from deltamark.harness.engines.base import Value

@@ -14,11 +14,11 @@ from contextlib import closing
 
 from deltamark.datagen.workloads.registry import workload
 from deltamark.harness.check import change_stream
-from deltamark.harness.check.change_csv import ChangeCsv, Digest
+from deltamark.harness.check.change_stream import ChangeCsv, Digest
 from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import add_cell, add_end, cell_of
-from deltamark.harness.console.compilation import ensure_compiled
 from deltamark.harness.console.console import say
+from deltamark.harness.console.progress import ensure_compiled
 from deltamark.harness.engines.registry import open_stream
 
 BLOCK_ROWS = 1 << 16

@@ -15,20 +15,11 @@ from deltamark.datagen.workloads.registry import those_that_apply
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.benchmark import benchmark
 from deltamark.harness.benchmarks.cell import Cell
-from deltamark.harness.check.golden import (
-    OF_TPCH,
-    SF,
-    golden_cells,
-    golden_file,
-    read_golden,
-    write_golden,
-)
-from deltamark.harness.check.verify import digest_of
+from deltamark.harness.check.verify import OF_TPCH, SF, digest_of, golden_cells, golden_file, read_golden, write_golden
 from deltamark.harness.cli.data.data import quietly
 from deltamark.harness.cli.options import add_data
-from deltamark.harness.console.compilation import ensure_compiled
 from deltamark.harness.console.console import say
-from deltamark.harness.console.progress import ProgressLine
+from deltamark.harness.console.progress import ProgressLine, ensure_compiled
 from deltamark.harness.engines.base import REFUSALS
 
 

@@ -39,6 +39,7 @@ from deltamark.dataflow.spark.planning.motif_by_key import by_key
 from deltamark.datagen.graphs.generator import KINDS
 from deltamark.datagen.make import Wanted
 from deltamark.errors import DeltamarkError, unknown
+from deltamark.harness.check.answers import WrongAnswerError
 from deltamark.harness.cli.options import MAX_BATCHES, add_master, batch_size, whole, worker_count
 from deltamark.harness.console.console import say, warn, write_csv
 from deltamark.harness.console.progress import ProgressLine
@@ -53,7 +54,6 @@ from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, EdgeStr
 from deltamark.harness.suites.graphs.spark_motifs import INDEXES, Changes, Counting, GraphLocation, Indexes, Seeded
 from deltamark.harness.suites.graphs.virtual_shards import BATCH, loads
 from deltamark.harness.suites.registry import GraphSuite
-from deltamark.harness.suites.table_cell import WrongAnswerError
 from deltamark.harness.system.clock import timed
 from deltamark.queries.graph.motifs import motif
 from deltamark.queries.graph.pattern import Pattern
@@ -271,7 +271,7 @@ def run_on_virtual_shards(request: MotifRequest) -> int:
         warn(f"WRONG: {error}")
         return 2
     params = {"dataset": f"{args.motif}, {args.shards} shards", "table": "skew"}
-    records = [Record(suite=GraphSuite.NAME, params={**params, "row": row.name}, figures=row.figures) for row in rows]
+    records = [Record(suite=GraphSuite.NAME, params={**params, "row": row.row}, figures=row.figures) for row in rows]
     (table,) = GraphSuite.tables(records)
     say(text(table))
     return 0 if is_static_count_right(request, int(records[0].least("found"))) else 2

@@ -33,9 +33,8 @@ from deltamark.harness.cli.options import (
     whole,
     worker_counts,
 )
-from deltamark.harness.console.compilation import ensure_compiled
 from deltamark.harness.console.console import say, warn
-from deltamark.harness.console.progress import ProgressLine
+from deltamark.harness.console.progress import ProgressLine, ensure_compiled
 from deltamark.harness.engines.base import REFUSALS
 from deltamark.harness.engines.registry import DEFAULT, PLAN_ENGINES, known_stream_engine
 

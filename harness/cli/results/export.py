@@ -21,8 +21,7 @@ from deltamark.harness.cli.results.tables import add_machine, benchmark_setting,
 from deltamark.harness.cli.sweep_options import add_results
 from deltamark.harness.console.console import say, warn
 from deltamark.harness.export import formats
-from deltamark.harness.export.asv import asv
-from deltamark.harness.export.formats import Encoded, ExportFormat, ExportSource
+from deltamark.harness.export.formats import Encoded, ExportFormat, ExportSource, asv
 from deltamark.harness.results import store
 from deltamark.harness.results.record import of_queries
 from deltamark.harness.system import machine

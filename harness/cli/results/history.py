@@ -19,11 +19,9 @@ from deltamark.harness.cli.options import add_benchmark, words
 from deltamark.harness.cli.sweep_options import add_results
 from deltamark.harness.compare.trees import git
 from deltamark.harness.console.console import OUT, say, warn
-from deltamark.harness.console.formatting import counted
-from deltamark.harness.console.table import text
+from deltamark.harness.console.table import counted, text
 from deltamark.harness.history.series import MachineRecord, commit_history, comparable, in_branch, in_directory, read
-from deltamark.harness.report.history_page import history_page, sizes
-from deltamark.harness.report.sections.history import steps_table
+from deltamark.harness.report.sections.history import history_page, sizes, steps_table
 from deltamark.harness.results.commits import known_commits, repository_name
 from deltamark.harness.system import machine
 

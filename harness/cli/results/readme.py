@@ -15,6 +15,7 @@ from decimal import Decimal
 from pathlib import Path
 
 from deltamark.errors import DeltamarkError, naming
+from deltamark.harness.benchmarks.cell import THROUGHPUT
 from deltamark.harness.cli.options import add_sf
 from deltamark.harness.cli.results.tables import add_machine, directory, records
 from deltamark.harness.cli.sweep_options import add_results, add_suite
@@ -22,7 +23,7 @@ from deltamark.harness.console.console import say
 from deltamark.harness.console.table import folded, markdown
 from deltamark.harness.report.crossover_figure import crossover_figure
 from deltamark.harness.results import store
-from deltamark.harness.results.record import TPCH, Record, latest, of_queries
+from deltamark.harness.results.record import Record, latest, of_queries
 from deltamark.harness.suites.registry import SUITES
 from deltamark.harness.suites.reporter import session_header
 from deltamark.harness.system import machine
@@ -107,9 +108,9 @@ def section(reference: Path) -> str:
     for suite in SUITES.values():
         of_suite = [record for record in stored if record.suite == suite.NAME]
         if of_suite:
-            parts += [f"### {suite.TITLE}\n"] if suite.NAME != TPCH else []
+            parts += [f"### {suite.TITLE}\n"] if suite.NAME != THROUGHPUT else []
             parts += [f"{session_header(_header(headers, session))}\n" for session in _sessions(of_suite)]
-            parts += _tpch_tables(of_suite) if suite.NAME == TPCH else map(folded, suite.tables(of_suite))
+            parts += _tpch_tables(of_suite) if suite.NAME == THROUGHPUT else map(folded, suite.tables(of_suite))
     return "\n".join(parts)
 
 

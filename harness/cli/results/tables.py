@@ -12,12 +12,13 @@ from pathlib import Path
 
 from deltamark.errors import DeltamarkError, unknown
 from deltamark.harness.benchmarks.benchmark import DEFAULT, benchmark
+from deltamark.harness.benchmarks.cell import THROUGHPUT
 from deltamark.harness.cli.options import add_benchmark, add_sf
 from deltamark.harness.cli.sweep_options import add_results, add_suite
 from deltamark.harness.console.console import say, terminal_width, warn
 from deltamark.harness.console.table import FORMATS, Table, text
 from deltamark.harness.results import store
-from deltamark.harness.results.record import TPCH, Record, of_queries
+from deltamark.harness.results.record import Record, of_queries
 from deltamark.harness.suites.registry import SUITES
 from deltamark.harness.system import machine
 from deltamark.harness.tables.tpch import GROWTH, bench_command, growth
@@ -42,14 +43,14 @@ def run(args: argparse.Namespace) -> int:
     tables = {table.name: table for table in _tables(args)}
     selected = [table for name, table in tables.items() if args.table in ("", name, name.partition("-")[0])]
     if not selected:
-        raise unknown("table", args.table, [*tables, *([GROWTH] if args.suite == TPCH else [])])
+        raise unknown("table", args.table, [*tables, *([GROWTH] if args.suite == THROUGHPUT else [])])
     write = partial(text, width=terminal_width()) if args.format == "text" else FORMATS[args.format]
     say("\n".join(write(table) for table in selected), end="")
     return 0
 
 
 def _tables(args: argparse.Namespace) -> list[Table]:
-    if (args.suite, args.table) == (TPCH, GROWTH):
+    if (args.suite, args.table) == (THROUGHPUT, GROWTH):
         return [_growth_table(args)]
     return SUITES[args.suite].tables(records(args))
 
@@ -100,7 +101,7 @@ def records(args: argparse.Namespace) -> list[Record]:
     warn_of_foreign(stored, path)
     of_suite: list[Record] = [record for record in stored.records if record.suite == args.suite]
     dataset, setting = f"suite {args.suite}", f"SUITE={args.suite}"
-    if args.suite == TPCH:
+    if args.suite == THROUGHPUT:
         sf, named = dataset_of(args, stored)
         of_suite = [*of_queries(of_suite, sf, args.benchmark)]
         dataset, setting = f"{named}SF {sf}", f"{named}SF={sf}"

@@ -15,9 +15,8 @@ from deltamark.dataflow.arrow_values import numbers
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.types import LARGEST, NULL, Schema, Type
 from deltamark.datagen.schema import ColumnKind, Relation
-from deltamark.harness.engines.answers import answer_columns
+from deltamark.harness.engines.answers import DUCKDB_TYPES, answer_columns, named_type
 from deltamark.harness.engines.external.messages import Columns
-from deltamark.harness.engines.sql_rows import DUCKDB_TYPES, named_type
 
 TIME, DIFF = "time", "diff"
 

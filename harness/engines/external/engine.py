@@ -15,6 +15,7 @@ from deltamark.datagen.feed import Delta, last_time
 from deltamark.datagen.schema import Relation
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.harness.benchmarks.cell import Cell
+from deltamark.harness.engines.answers import SqlRows
 from deltamark.harness.engines.base import (
     AnswerEngine,
     Capabilities,
@@ -55,7 +56,6 @@ from deltamark.harness.engines.external.messages import (
     StateReply,
 )
 from deltamark.harness.engines.plans import plan_of, sql_inputs
-from deltamark.harness.engines.sql_rows import SqlRows
 from deltamark.harness.system import resources
 
 COLLECTED_CHANGES = 1 << 15

@@ -8,7 +8,7 @@ from msgspec import Meta, Struct
 from msgspec.structs import asdict, force_setattr
 
 from deltamark.harness.engines.base import Output
-from deltamark.harness.engines.external.lines import plain
+from deltamark.harness.engines.external.process import plain
 
 PROTOCOL = 1
 

@@ -22,7 +22,6 @@ import pyarrow as pa
 from deltamark.datagen import scratch
 from deltamark.errors import DeltamarkError
 from deltamark.harness.engines.base import RefusedError
-from deltamark.harness.engines.external.lines import ClosedError, Lines, plain, quoted
 from deltamark.harness.engines.external.messages import (
     PROTOCOL,
     Close,
@@ -34,7 +33,7 @@ from deltamark.harness.engines.external.messages import (
     Reply,
     Request,
 )
-from deltamark.harness.engines.external.process import KeptProcess
+from deltamark.harness.engines.external.process import ClosedError, KeptProcess, Lines, plain, quoted
 from deltamark.harness.system.clock import Stopwatch
 from deltamark.harness.system.resources import ONE_THREAD
 

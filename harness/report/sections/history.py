@@ -1,4 +1,4 @@
-"""The times of cells over commits: a table of the steps, and a panel for each cell."""
+"""The times of cells over commits: a table of the steps, a panel for each cell, and the page of make history."""
 
 from __future__ import annotations
 
@@ -6,14 +6,27 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from math import ceil
 
-from deltamark.harness.console.formatting import TableEntry, brief, count, counted, words
-from deltamark.harness.console.table import Table
+from deltamark.harness.console.table import Table, TableEntry, brief, count, counted, words
+from deltamark.harness.engines.registry import DEFAULT
 from deltamark.harness.history.series import CommitHistory, Point, Series, Step, level
-from deltamark.harness.report.charts.marks import LegendEntry, Linear, Look, Markup, keys_of, legend, look, series, tag
-from deltamark.harness.report.charts.panel import Axes, DataPoint, Line, Vertical, VerticalKind, mark, panel, verticals
-from deltamark.harness.report.document import Section, panels
-from deltamark.harness.report.sections.grids import folded
-from deltamark.harness.report.tooltip import Tooltip, command, compare_command, title
+from deltamark.harness.report.document import Section, document, folded, panels
+from deltamark.harness.report.marks import (
+    LegendEntry,
+    Linear,
+    Look,
+    Markup,
+    Tooltip,
+    choices,
+    command,
+    compare_command,
+    keys_of,
+    legend,
+    look,
+    series,
+    tag,
+    title,
+)
+from deltamark.harness.report.panel import Axes, DataPoint, Line, Vertical, VerticalKind, mark, panel, verticals
 from deltamark.harness.results.record import PROJECT
 
 TICKS = 3
@@ -159,3 +172,22 @@ def _machine_changes(cell: Sequence[Series]) -> Iterable[Vertical]:
         first = each.points[0]
         tip = Tooltip("Another machine", (each.machine, f"from {first.commit.short}"), command(first.record))
         yield Vertical(first.position - 0.5, "machine", "machine", tip)
+
+
+def history_page(of: CommitHistory, repository: str = PROJECT) -> str:
+    """Make the page of the commits of a repository."""
+    records = [point.record for cell in of.cells.values() for series in cell for point in series.points]
+    engines = sorted({record.engine for record in records}, key=lambda name: (name != DEFAULT, name))
+    return document(f"{repository}, history", _header(of, repository), [history(of)], choices(records, engines))
+
+
+def _header(of: CommitHistory, repository: str) -> Markup:
+    return tag("header", tag("h1", repository), tag("p", sizes(of), class_="subtitle"))
+
+
+def sizes(of: CommitHistory) -> str:
+    """Count the cells, commits and machines, and name the first and the last commit."""
+    counts = ((of.cells, "cell"), (of.commits, "commit"), (of.machines, "machine"))
+    text = ", ".join(counted(len(each), name) for each, name in counts)
+    first, last = of.commits[0], of.commits[-1]
+    return f"{text}; from {first.short} ({first.date}) to {last.short} ({last.date})"

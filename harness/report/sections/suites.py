@@ -1,69 +1,82 @@
-"""The suites beside TPC-H: shared and separate dataflows, loops, graphs, and the least memory of cells."""
+"""Sections of the suites other than throughput: rates (a panel for each stream), memory, sharing, loops, graphs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
 
-from deltamark.harness.console.formatting import brief, counted, listed, megabytes, ratio
-from deltamark.harness.console.table import Table
+from deltamark.harness.console.table import Table, brief, counted, listed, megabytes, rate, ratio
 from deltamark.harness.measure.stats import geomean
-from deltamark.harness.report.charts.marks import Format, LegendEntry, Log, Markup, legend, look, series, tick
-from deltamark.harness.report.charts.panel import Strip, dot, strips
-from deltamark.harness.report.document import Section, lists
-from deltamark.harness.report.sections.grids import folded
-from deltamark.harness.report.tooltip import Tooltip
+from deltamark.harness.report.document import Section, folded, lists, panels
+from deltamark.harness.report.marks import (
+    Format,
+    Keys,
+    LegendEntry,
+    Log,
+    Look,
+    Markup,
+    Tooltip,
+    legend,
+    look,
+    short,
+    tick,
+)
+from deltamark.harness.report.panel import Axes, DataPoint, Line, Strip, panel, single, strips
 from deltamark.harness.results.record import Record, latest
-from deltamark.harness.suites.registry import GraphSuite, LoopSuite, MemorySuite, SharingSuite
+from deltamark.harness.suites.plan import Suite
+from deltamark.harness.suites.rate import ON
+from deltamark.harness.suites.registry import GraphSuite, LoopSuite, MemorySuite, RateSuite, SharingSuite
 from deltamark.harness.tables.suites import SIDES, consistent_figures, paired
 
 MEGABYTE = 1e6
 
 
 def loops(records: Sequence[Record]) -> Section | None:
-    tables = LoopSuite.tables(records)
-    if not tables:
-        return None
-    loads = _measured(records, LoopSuite.NAME, "distances", ("attached", "scratch"))
-    times = [
-        f"{brief(row.least('attached')).text} if they are attached to an index, and {brief(row.least('scratch')).text} "
-        "from scratch"
-        for row in loads
-    ]
-    finding = f"The distances take {listed(times)}." if times else _number_of(tables)
+    def finding(rows: Sequence[Record]) -> str:
+        times = [
+            f"{brief(row.least('attached')).text} if they are attached to an index, and "
+            f"{brief(row.least('scratch')).text} from scratch"
+            for row in rows
+        ]
+        return f"The distances take {listed(times)}."
+
     text = "Distances over a random graph. The tables that make tables SUITE=loops prints."
-    return Section("loops", "Loops", finding, text, _folded(tables))
+    names = "distances", ("attached", "scratch")
+    return _with_tables(records, LoopSuite, names, finding, Section("loops", "Loops", "", text, []))
 
 
 def graphs(records: Sequence[Record]) -> Section | None:
-    tables = GraphSuite.tables(records)
-    if not tables:
-        return None
-    static = _measured(records, GraphSuite.NAME, "static", ("seconds_w1", "by_hand"))
-    ratios = [f"{ratio(row.least('seconds_w1') / row.least('by_hand')).text} for the {row.row}" for row in static]
-    finding = (
-        f"The time of BiGJoin relative to that of a hand-written thread is {listed(ratios)}."
-        if ratios
-        else _number_of(tables)
-    )
+    def finding(rows: Sequence[Record]) -> str:
+        ratios = [f"{ratio(row.least('seconds_w1') / row.least('by_hand')).text} for the {row.row}" for row in rows]
+        return f"The time of BiGJoin relative to that of a hand-written thread is {listed(ratios)}."
+
     text = "Motifs in graphs that do not change, and in graphs that do. The tables that make tables SUITE=graph prints."
-    return Section("graphs", "Graphs", finding, text, _folded(tables))
+    names = "static", ("seconds_w1", "by_hand")
+    return _with_tables(records, GraphSuite, names, finding, Section("graphs", "Graphs", "", text, []))
 
 
 def memory(records: Sequence[Record]) -> Section | None:
-    tables = MemorySuite.tables(records)
+    def finding(rows: Sequence[Record]) -> str:
+        sizes = [row.least("least_bytes") for row in rows]
+        least, most = megabytes(min(sizes)).text, megabytes(max(sizes)).text
+        return f"The least memory of {counted(len(sizes), 'cell')} is {least} MB to {most} MB."
+
+    text = "The least limit of memory under which a cell passes. The table that make tables SUITE=memory prints."
+    names = "least", ("least_bytes",)
+    return _with_tables(records, MemorySuite, names, finding, Section("memory", "Least memory", "", text, []))
+
+
+def _with_tables(
+    records: Sequence[Record], suite: type[Suite], names: tuple[str, Collection[str]],
+    finding: Callable[[Sequence[Record]], str], section: Section,
+) -> Section | None:  # fmt: skip
+    """Fill a section with the tables of a suite. names: a table and its figures, whose rows the finding is about."""
+    tables = suite.tables(records)
     if not tables:
         return None
-    cells = _measured(records, MemorySuite.NAME, "least", ("least_bytes",))
-    sizes = [row.least("least_bytes") for row in cells]
-    finding = (
-        f"The least memory of {counted(len(sizes), 'cell')} is {megabytes(min(sizes)).text} MB to "
-        f"{megabytes(max(sizes)).text} MB."
-        if sizes
-        else _number_of(tables)
-    )
-    text = "The least limit of memory under which a cell passes. The table that make tables SUITE=memory prints."
-    return Section("memory", "Least memory", finding, text, _folded(tables))
+    rows = _measured(records, suite.NAME, *names)
+    return replace(section, finding=finding(rows) if rows else _number_of(tables), body=_folded(tables))
 
 
 def sharing(records: Sequence[Record]) -> Section | None:
@@ -137,12 +150,9 @@ def _chart(loads: Sequence[Record], chart: Chart) -> Markup:
     def value(row: Record, side: str) -> float:
         return row.least(f"{side}_{chart.figure}") / chart.unit
 
-    def dots(row: Record) -> list[Markup]:
+    def dots(row: Record) -> list[Line]:
         sides = ((look(number), side) for number, (_, side) in enumerate(SIDES))
-        return [
-            series(style, "solid", {}, dot(style, scale, value(row, side), _tooltip(row, side)))
-            for style, side in sides
-        ]
+        return [single(style, {}, value(row, side), _tooltip(row, side)) for style, side in sides]
 
     scale = Log.over(value(row, side) for row in loads for _, side in SIDES)
     rows = [Strip(f"{row.dataset}, {row.row}", dots(row), ratio(chart.number(row)).text, {}) for row in loads]
@@ -169,3 +179,135 @@ def command(row: Record) -> str:
 
 def _folded(tables: Iterable[Table]) -> list[Markup]:
     return [folded(table, lambda _: {}, unfolded=True) for table in tables]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """The trials of an engine with a stream, in the order of their rates."""
+
+    dataset: str
+    stream: str
+    """The query with the workload and the arrivals."""
+    engine: str
+    trials: Sequence[Record]
+
+    @cached_property
+    def highest(self) -> float | None:
+        """The highest sustained rate."""
+        return max((trial.least("rate") for trial in self.trials if trial.least("sustained")), default=None)
+
+    @property
+    def title(self) -> str:
+        return f"{self.stream}, {self.dataset}"
+
+    @property
+    def keys(self) -> Keys:
+        return {"query": self.stream.split()[0], "engine": self.engine}
+
+
+def rates(records: Sequence[Record]) -> Section | None:
+    """Draw the 99th percentile of the latency by the rate of rounds."""
+    tables = RateSuite.tables(records)
+    if not tables:
+        return None
+    with consistent_figures(RateSuite.NAME):
+        found = curves(records)
+        charts = _rates_charts(found) if found else []
+        finding = _finding(found)
+    text = (
+        "The 99th percentile of the latency of a round, from the time at which it is due, by the rate at which rounds "
+        "become due. Hollow marks are rates that the engine does not sustain. The tables are those of make tables "
+        "SUITE=rate."
+    )
+    shown = [folded(table, lambda _: {}, unfolded=table.name.startswith("rate")) for table in tables]
+    return Section("rates", "Latency by rate", finding, text, [*charts, *shown])
+
+
+def curves(records: Iterable[Record]) -> list[Curve]:
+    """Return the curves of all streams and engines; of several trials at a rate, a curve has the best one."""
+    best: dict[tuple[str, str], dict[float, Record]] = {}
+    for row in latest(record for record in records if record.suite == RateSuite.NAME):
+        if row.status == "ok" and row.figures:
+            at_rate = best.setdefault((row.dataset, row.row), {})
+            rounds = row.least("rate")
+            at_rate[rounds] = min(at_rate.get(rounds, row), row, key=_rank)
+    return [
+        Curve(dataset, *_stream_and_engine(name), [trial for _, trial in sorted(trials.items())])
+        for (dataset, name), trials in best.items()
+    ]
+
+
+def _rank(trial: Record) -> tuple[bool, float]:
+    return not trial.least("sustained"), trial.least("p99")
+
+
+def _stream_and_engine(name: str) -> tuple[str, str]:
+    stream, _, engine = name.partition(ON)
+    return stream, engine
+
+
+def _finding(found: Sequence[Curve]) -> str:
+    by_engine: dict[str, list[float]] = {}
+    for curve in found:
+        if curve.highest is not None:
+            by_engine.setdefault(curve.engine, []).append(curve.highest)
+    if not by_engine:
+        return "No engine sustains a rate."
+    most = max(map(len, by_engine.values()))
+    parts = [
+        f"{rate(geomean(highest)).text} with {engine}" + (f" (over {len(highest)})" if len(highest) < most else "")
+        for engine, highest in by_engine.items()
+    ]
+    mean = f", in the geometric mean of {counted(most, 'stream')}" if most > 1 else ""
+    return f"The highest sustained rate of rounds is {listed(parts)}{mean}."
+
+
+def _rates_charts(found: Sequence[Curve]) -> list[Markup]:
+    trials = [trial for curve in found for trial in curve.trials]
+    axes = Axes(
+        Log.over(trial.least("rate") for trial in trials), Log.over(trial.least("p99") for trial in trials), short,
+        tick, "rounds per second", "99th percentile of the latency",
+    )  # fmt: skip
+    looks = {engine: look(number) for number, engine in enumerate(dict.fromkeys(curve.engine for curve in found))}
+    by_title: dict[str, list[Curve]] = {}
+    for curve in found:
+        by_title.setdefault(curve.title, []).append(curve)
+    entries = [LegendEntry(style, "solid", engine) for engine, style in looks.items()]
+    return [legend(entries), panels(_panel(title, axes, looks, each) for title, each in by_title.items())]
+
+
+def _panel(title: str, axes: Axes, looks: Mapping[str, Look], of_panel: Sequence[Curve]) -> Markup:
+    lines = [line for curve in of_panel for line in _lines(curve, looks[curve.engine])]
+    return panel(title, axes, {"query": of_panel[0].keys["query"]}, lines)
+
+
+def _lines(curve: Curve, style: Look) -> list[Line]:
+    """Return the line of the sustained rates, and that of the others."""
+    points = [
+        (DataPoint(each.least("rate"), each.least("p99"), _rates_tooltip(curve, each)), each) for each in curve.trials
+    ]
+    sustained = [point for point, trial in points if trial.least("sustained")]
+    others = [point for point, trial in points if not trial.least("sustained")]
+    lines = (Line(style, "solid", curve.keys, sustained), Line(style, "hollow", curve.keys, others))
+    return [line for line in lines if line.points]
+
+
+def _rates_tooltip(curve: Curve, trial: Record) -> Tooltip:
+    p50, p99, slowest = (brief(trial.least(name)).text for name in ("p50", "p99", "max"))
+    lines = [
+        f"{rate(trial.least('rate')).text} rounds: {trial.note or 'sustained'}",
+        f"a round p50 {p50}, p99 {p99}, at most {slowest}",
+        f"batches: {trial.least('batches'):,.0f} in {brief(trial.least('seconds')).text}",
+    ]
+    if "recovery" in trial.figures:
+        lines.append(f"recovery from the largest burst in {brief(trial.least('recovery')).text}")
+    return Tooltip(f"{curve.title}, {curve.engine}", tuple(lines), rates_command(curve))
+
+
+def rates_command(curve: Curve) -> str:
+    """Return the command that measures a curve again, in another directory: in the same one the cell is done."""
+    query, *others = curve.stream.split()
+    arrivals = [f"ARRIVALS={word}" for word in others if word.startswith("burst:")]
+    works = [f"WORKLOAD={word}" for word in others if not word.startswith("burst:")]
+    settings = [f"QUERY={query}", f"SF={curve.dataset.split()[1]}", *works, *arrivals, f"ENGINES={curve.engine}"]
+    return " ".join(["make rate", *settings, "RESULTS=again"])

@@ -23,10 +23,11 @@ from deltamark.dataflow.language.motif import Variant
 from deltamark.dataflow.motifs.static import StaticMotif, proposals
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.errors import DeltamarkError, unknown
+from deltamark.harness.check.answers import WrongAnswerError
+from deltamark.harness.measure.client import CellReply
 from deltamark.harness.measure.stats import percentile
-from deltamark.harness.results.record import Figures, TableRow
+from deltamark.harness.results.record import Figures
 from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, EdgeStream
-from deltamark.harness.suites.table_cell import WrongAnswerError
 from deltamark.harness.system.clock import Stopwatch, timed
 from deltamark.harness.tables.suites import MAX_CHANGES, VERTICES, WORKERS
 from deltamark.queries.graph.motifs import MOTIFS
@@ -265,7 +266,7 @@ def _repeats(runs: int) -> Iterator[None]:
             yield
 
 
-def static(edges: Edges, name: str, runs: int) -> Iterator[TableRow]:
+def static(edges: Edges, name: str, runs: int) -> Iterator[CellReply]:
     """Count a motif by BiGJoin, on each number of workers, and by hand, alternately."""
     hand = by_hand(name, edges)
     figures: Figures = {"found": [], "batches": [1], "by_hand": [], **{f"seconds_w{each}": [] for each in WORKERS}}
@@ -285,10 +286,10 @@ def static(edges: Edges, name: str, runs: int) -> Iterator[TableRow]:
             "indexed": took, "proposals": [alone.statistics.proposals], "state_bytes": [alone.index_bytes()],
             "state_rows": [alone.index_rows()],
         }  # fmt: skip
-    yield TableRow(name, figures)
+    yield CellReply(figures=figures, verified=BY_HAND)
 
 
-def rounds(edges: Edges) -> Iterator[TableRow]:
+def rounds(edges: Edges) -> Iterator[CellReply]:
     """Count 4-cliques in rounds of several sizes."""
     expected = by_hand(CLIQUE, edges)()
     with closing(bigjoin_of(MOTIFS[CLIQUE], edges)) as motif:
@@ -301,10 +302,10 @@ def rounds(edges: Edges) -> Iterator[TableRow]:
                 "found": [matches], "seconds": [seconds], "rounds": [shown.rounds], "most": [max(shown.most)],
                 "held_bytes": [motif.held_bytes()],
             }  # fmt: skip
-            yield TableRow(str(size), figures)
+            yield CellReply(row=str(size), figures=figures, verified=BY_HAND)
 
 
-def at_once(edges: Edges, name: str, runs: int) -> Iterator[TableRow]:
+def at_once(edges: Edges, name: str, runs: int) -> Iterator[CellReply]:
     """Count a motif by delta queries over all edges in one batch."""
     hand, count = by_hand(name, edges), MOTIFS[name].dataflow({"e": edges.relation()}).count()
     figures: Figures = {"found": [], "batches": [1], "by_hand": [], **{f"seconds_w{each}": [] for each in WORKERS}}
@@ -316,10 +317,10 @@ def at_once(edges: Edges, name: str, runs: int) -> Iterator[TableRow]:
             matches, measured = maintained(count, WORKLOADS["load"](edges, 1), workers)
             agree(name, edges, matches, (BY_HAND, expected))
             figures[f"seconds_w{workers}"].append(measured.seconds)
-    yield TableRow(name, figures)
+    yield CellReply(figures=figures, verified=BY_HAND)
 
 
-def changing(edges: Edges, batch: int, runs: int) -> Iterator[TableRow]:
+def changing(edges: Edges, batch: int, runs: int) -> Iterator[CellReply]:
     """Maintain the number of triangles while edges are inserted and deleted; count the remaining ones by hand."""
     stream = churn(edges, batch)
     last = left(stream)
@@ -337,10 +338,10 @@ def changing(edges: Edges, batch: int, runs: int) -> Iterator[TableRow]:
         }
         if measured.proposals is not None and measured.state_bytes is not None:
             figures |= {"proposals": [measured.proposals], "state_bytes": [measured.state_bytes]}
-    yield TableRow(str(batch), figures)
+    yield CellReply(figures=figures, verified=BY_HAND)
 
 
-def hub(edges: Edges, variant: Variant) -> Iterator[TableRow]:
+def hub(edges: Edges, variant: Variant) -> Iterator[CellReply]:
     """Insert each vertex of a graph on its own, and count triangles by a variant."""
     count = MOTIFS[TRIANGLE].dataflow({"e": edges.relation()}, variant).count()
     matches, measured = maintained(count, WORKLOADS["nodes"](edges, 1))
@@ -349,10 +350,10 @@ def hub(edges: Edges, variant: Variant) -> Iterator[TableRow]:
     figures: Figures = {
         "seconds": [measured.seconds], "proposals": [proposals], "changes": [measured.updates],
     }  # fmt: skip
-    yield TableRow(variant, figures)
+    yield CellReply(figures=figures, verified=BY_HAND)
 
 
-def vertices(edges: Edges, name: str) -> Iterator[TableRow]:
+def vertices(edges: Edges, name: str) -> Iterator[CellReply]:
     """Insert vertices with their outgoing edges, and maintain the count of a motif."""
     expected = by_bigjoin(name, edges)
     count = MOTIFS[name].dataflow({"e": edges.relation()}).count()
@@ -364,4 +365,4 @@ def vertices(edges: Edges, name: str) -> Iterator[TableRow]:
         took = sorted(measured.took)
         figures |= {f"seconds_{size}": [measured.seconds], f"times_{size}": [len(took)]}
         figures |= {f"p50_{size}": [percentile(took, 50)], f"p99_{size}": [percentile(took, 99)]}
-    yield TableRow(name, figures)
+    yield CellReply(figures=figures, verified=BY_BIGJOIN)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -69,6 +70,17 @@ def stored_graph(name: str, data: Path) -> Edges:
     return _edges(name, read_edges(Path(name)))
 
 
+ORIENTED = ", oriented"
+"""The end of the name of an oriented graph."""
+
+
+@cache
+def named_graph(name: str, data: Path) -> Edges:
+    """Open a generated graph by its name, and orient it if the name says so."""
+    found = stored(directory_of(data, graph(name.removesuffix(ORIENTED))))
+    return oriented(found) if name.endswith(ORIENTED) else found
+
+
 def stored(directory: Path) -> Edges:
     """Open a generated graph."""
     of, table = read_graph(directory)
@@ -95,7 +107,7 @@ def oriented(edges: Edges) -> Edges:
     rank = np.empty(len(names), np.int64)
     rank[np.argsort(np.bincount(ends.ravel(), minlength=len(names)), kind="stable")] = np.arange(len(names))
     ranked = np.sort(rank[ends], axis=1)
-    return Edges(f"{edges.name}, oriented", ranked[:, 0].copy(), ranked[:, 1].copy())
+    return Edges(f"{edges.name}{ORIENTED}", ranked[:, 0].copy(), ranked[:, 1].copy())
 
 
 @dataclass(frozen=True)

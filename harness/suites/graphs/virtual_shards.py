@@ -2,7 +2,7 @@
 
 It shows the balance of a distributed run, and is slow; dataflow.motifs.static counts motifs fast. The loads of BiGJoin
 and BiGJoin-S are compared in graphs with and without skew, and with the formula of the Shares (Hypercube) algorithm,
-which sends rows wherever a match might be. partitioning.py has the distribution of indexes and work.
+which sends rows wherever a match might be.
 
 Prefixes wait at levels, and are extended in batches, in rounds. A round runs the last level that is ready: one shard
 has BATCH waiting proposals (BiGJoin), or all shards have (BiGJoin-S). Each shard makes up to BATCH proposals there. If
@@ -13,9 +13,10 @@ work runs.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Literal, get_args
 
@@ -30,20 +31,253 @@ from deltamark.dataflow.operators.extend import Extend
 from deltamark.dataflow.operators.node import Node
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.errors import DeltamarkError, unknown
-from deltamark.harness.results.record import Figures, TableRow
+from deltamark.harness.measure.client import CellReply
+from deltamark.harness.results.record import Figures
 from deltamark.harness.suites.graphs.counting import BY_BIGJOIN, agree, bigjoin_of, relations_of
 from deltamark.harness.suites.graphs.graph_data import Edges
-from deltamark.harness.suites.graphs.partitioning import (
-    BalancedPartitioning,
-    PartitioningScheme,
-    PrefixPartitioning,
-    ShardLoads,
-    SortedIndex,
-    words,
-)
 from deltamark.harness.tables.suites import KINDS, SIZES
 from deltamark.queries.graph.motifs import MOTIFS
 from deltamark.queries.graph.pattern import Pattern
+
+SEED = 0x9E3779B97F4A7C15
+ODD = np.uint64(0xD6E8FEB86659FD93)
+HALF = np.uint64(32)
+
+
+class SortedIndex:
+    """Distinct rows, sorted by the key columns and then by the value column."""
+
+    def __init__(self, keys: Sequence[np.ndarray], values: np.ndarray, weights: np.ndarray, base: int) -> None:
+        self._base = base
+        self._pairs: list[np.ndarray] = []
+        ids, size = (keys[0], base) if keys else (np.zeros(len(values), np.int64), 1)
+        for column in keys[1:]:
+            known, ids = np.unique(ids * base + column, return_inverse=True)
+            self._pairs.append(known)
+            size = len(known)
+        order = np.lexsort([values, ids])
+        self._starts = np.zeros(size + 1, np.int64)
+        np.cumsum(np.bincount(ids, minlength=size), out=self._starts[1:])
+        self._rows = (ids * base + values)[order]
+        self.keys = [each[order] for each in keys]
+        self.values, self.weights = values[order], weights[order]
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def firsts(self) -> np.ndarray:
+        """Return the position of the first row of each key."""
+        return self._starts[:-1][np.diff(self._starts) > 0]
+
+    def words(self) -> np.ndarray:
+        """Return the hash of the key of each row."""
+        return words(self.keys, len(self))
+
+    def find(self, keys: Sequence[np.ndarray], size: int) -> np.ndarray:
+        """Return the numbers of keys; -1 for absent keys."""
+        if not keys:
+            return np.zeros(size, np.int64)
+        ids = keys[0]
+        for known, column in zip(self._pairs, keys[1:], strict=True):
+            ids = _places(known, np.where(ids < 0, -1, ids * self._base + column))
+        return ids
+
+    def ranges(self, ids: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the first position and the end of the rows of keys."""
+        return self._starts[ids], np.where(ids < 0, self._starts[ids], self._starts[ids + 1])
+
+    def places(self, ids: np.ndarray, values: np.ndarray) -> np.ndarray:
+        """Return the positions of rows with these keys and values; -1 for absent rows."""
+        return _places(self._rows, np.where(ids < 0, -1, ids * self._base + values))
+
+
+def _places(known: np.ndarray, wanted: np.ndarray) -> np.ndarray:
+    if not len(known):
+        return np.full(len(wanted), -1)
+    place = np.searchsorted(known, wanted)
+    place[place == len(known)] = 0
+    return np.where(known[place] == wanted, place, -1)
+
+
+def words(columns: Sequence[np.ndarray], size: int) -> np.ndarray:
+    """Hash rows to 64-bit words."""
+    found = np.full(size, SEED, np.uint64)
+    for column in columns:
+        found = mixed(found, column)
+    return found
+
+
+def mixed(word: np.ndarray, more: np.ndarray) -> np.ndarray:
+    """Combine hashes with one more column."""
+    found = (word ^ more.astype(np.uint64)) * ODD
+    found = (found ^ found >> HALF) * ODD
+    return found ^ found >> HALF
+
+
+@dataclass
+class ShardLoads:
+    """The work of each shard.
+
+    index: stored entries. proposals: candidates made. lookups: requests answered. messages: sent to or received from
+    other shards. busiest: the most messages that one shard has received in one step; all shards wait for the end of a
+    step.
+    """
+
+    shards: int
+    index: np.ndarray = field(init=False)
+    proposals: np.ndarray = field(init=False)
+    lookups: np.ndarray = field(init=False)
+    messages: np.ndarray = field(init=False)
+    busiest: int = 0
+
+    def __post_init__(self) -> None:
+        self.index, self.proposals, self.lookups, self.messages = np.zeros((4, self.shards), np.int64)
+
+    def move(self, source: np.ndarray, target: np.ndarray) -> np.ndarray:
+        """Record a step of messages between shards; return the number of messages that each shard receives."""
+        received = np.bincount(target, minlength=self.shards)
+        self.busiest = max(self.busiest, int(received.max()))
+        away = source != target
+        for end in (source, target):
+            self.messages += np.bincount(end[away], minlength=self.shards)
+        return received
+
+
+@dataclass(frozen=True)
+class DealtWork:
+    """Pieces of work: the prefix, the range of its extensions, and the shard."""
+
+    which: np.ndarray
+    start: np.ndarray
+    stop: np.ndarray
+    target: np.ndarray
+
+
+class PartitioningScheme(ABC):
+    def __init__(self, shards: int, levels: int) -> None:
+        self.shards, self.load = shards, ShardLoads(shards)
+        self._next_shards = np.tile(np.arange(shards), (levels, 1))
+
+    @abstractmethod
+    def store(self, index: SortedIndex) -> None:
+        """Spread an index over the shards."""
+
+    @abstractmethod
+    def home(self, word: np.ndarray, last: np.ndarray) -> np.ndarray:
+        """Return the shards that have the extensions of prefixes. last: their numbers or values."""
+
+    @abstractmethod
+    def is_ready(self, left: np.ndarray, batch: int) -> bool:
+        """Return whether to run a level, given the number of waiting proposals on each shard."""
+
+    @abstractmethod
+    def count(self, at: np.ndarray, word: np.ndarray) -> np.ndarray:
+        """Look up the number of extensions of prefixes; return the shards of the prefixes afterwards."""
+
+    @abstractmethod
+    def resolve(self, at: np.ndarray, word: np.ndarray, number: np.ndarray, index: np.ndarray) -> None:
+        """Look up extensions by their numbers."""
+
+    @abstractmethod
+    def validate(self, at: np.ndarray, word: np.ndarray, value: np.ndarray) -> np.ndarray:
+        """Look up whether prefixes have extensions; return the shards of the candidates afterwards."""
+
+    @abstractmethod
+    def settle(self, level: int, at: np.ndarray, word: np.ndarray, work: np.ndarray) -> DealtWork:
+        """Move prefixes to the shards that will make their proposals."""
+
+
+class PrefixPartitioning(PartitioningScheme):
+    def store(self, index: SortedIndex) -> None:
+        self.load.index += np.bincount(self._owner(index.words()), minlength=self.shards)
+
+    def home(self, word: np.ndarray, last: np.ndarray) -> np.ndarray:  # noqa: ARG002 (all extensions are together)
+        return self._owner(word)
+
+    def is_ready(self, left: np.ndarray, batch: int) -> bool:
+        return bool(left.max() >= batch)
+
+    def count(self, at: np.ndarray, word: np.ndarray) -> np.ndarray:
+        owner = self._owner(word)
+        self.load.lookups += self.load.move(at, owner)
+        return owner
+
+    def resolve(self, at: np.ndarray, word: np.ndarray, number: np.ndarray, index: np.ndarray) -> None:
+        """Do nothing: a prefix is on the shard of its extensions."""
+
+    def validate(self, at: np.ndarray, word: np.ndarray, value: np.ndarray) -> np.ndarray:  # noqa: ARG002
+        return self.count(at, word)
+
+    def settle(self, level: int, at: np.ndarray, word: np.ndarray, work: np.ndarray) -> DealtWork:  # noqa: ARG002
+        owner = self._owner(word)
+        self.load.move(at, owner)
+        return DealtWork(np.arange(len(at)), np.zeros(len(at), np.int64), work, owner)
+
+    def _owner(self, word: np.ndarray) -> np.ndarray:
+        return owner(word, self.shards)
+
+
+class BalancedPartitioning(PartitioningScheme):
+    def store(self, index: SortedIndex) -> None:
+        word = index.words()
+        numbers = np.arange(len(index))
+        for each in (word[index.firsts()], mixed(word, numbers), mixed(word, index.values)):
+            self.load.index += np.bincount(owner(each, self.shards), minlength=self.shards)
+
+    def home(self, word: np.ndarray, last: np.ndarray) -> np.ndarray:
+        return owner(mixed(word, last), self.shards)
+
+    def is_ready(self, left: np.ndarray, batch: int) -> bool:
+        return bool(left.min() >= batch)
+
+    def count(self, at: np.ndarray, word: np.ndarray) -> np.ndarray:
+        self._request(at, word, np.zeros_like(at))
+        return at
+
+    def resolve(self, at: np.ndarray, word: np.ndarray, number: np.ndarray, index: np.ndarray) -> None:
+        self._request(at, mixed(word, number), index)
+
+    def validate(self, at: np.ndarray, word: np.ndarray, value: np.ndarray) -> np.ndarray:
+        self._request(at, mixed(word, value), np.zeros_like(at))
+        return at
+
+    def settle(self, level: int, at: np.ndarray, word: np.ndarray, work: np.ndarray) -> DealtWork:  # noqa: ARG002
+        pieces, self._next_shards[level] = dealt(at, work, self._next_shards[level])
+        self.load.move(at[pieces.which], pieces.target)
+        return pieces
+
+    def _request(self, at: np.ndarray, word: np.ndarray, index: np.ndarray) -> None:
+        """Send the requests of each shard to their owners, equal ones (by 64-bit hash) once, and the replies back."""
+        _, first = np.unique(mixed(word, at + self.shards * index), return_index=True)
+        owners, senders = owner(word[first], self.shards), at[first]
+        self.load.lookups += self.load.move(senders, owners)
+        self.load.move(owners, senders)
+
+
+def owner(word: np.ndarray, shards: int) -> np.ndarray:
+    return (word >> np.uint64(33)).astype(np.int64) % shards
+
+
+def dealt(source: np.ndarray, work: np.ndarray, next_shards: np.ndarray) -> tuple[DealtWork, np.ndarray]:
+    """Cut the work of each source, at least 1 per prefix, into equal pieces for all shards.
+
+    Sizes of pieces differ by at most one. next_shards[source] is the first shard to get one more, and the first shard
+    after the last one is returned for the next call: so the totals that a source deals to two shards differ by at most
+    one.
+    """
+    shards = len(next_shards)
+    order = np.argsort(source.astype(np.uint16), kind="stable")
+    begins = np.cumsum(work[order]) - work[order]
+    whole = np.bincount(source, work, shards).astype(np.int64)
+    sizes = (whole[:, None] // shards + (np.arange(shards) < whole[:, None] % shards)).ravel()
+    targets = ((next_shards[:, None] + np.arange(shards)) % shards).ravel()[sizes > 0]
+    pieces = (np.cumsum(sizes) - sizes)[sizes > 0]
+    cuts = np.unique(np.concatenate([begins, pieces]))
+    prefix, piece = (np.searchsorted(each, cuts, side="right") - 1 for each in (begins, pieces))
+    stops = np.append(cuts[1:], whole.sum())[: len(cuts)]
+    pieces_of_work = DealtWork(order[prefix], cuts - begins[prefix], stops - begins[prefix], targets[piece])
+    return pieces_of_work, (next_shards + whole) % shards
+
 
 WeightedRows = tuple[np.ndarray, np.ndarray, np.ndarray]
 """Rows, their multiplicities, and their shards."""
@@ -124,63 +358,33 @@ class WaitingPrefixes:
         return now.some(now.stop > now.start), rest.some(rest.stop > rest.start)
 
 
-@dataclass(frozen=True)
-class ShardedRunStats:
-    """The costs of a run, and by level the most waiting prefixes, on all shards and on one.
-
-    apart: the largest difference between two shards in the work waiting at a level.
-    """
-
-    rounds: int
-    load: ShardLoads
-    most: tuple[int, ...]
-    most_of_a_shard: tuple[int, ...]
-    apart: int
-
-
 class ShardedRun:
-    """One run of an algorithm: count or list once, then read its costs."""
+    """One run of an algorithm: count once, then read its costs."""
 
-    def __init__(  # noqa: PLR0913
-        self,
-        scheme: PartitioningScheme,
-        seed: ExtensionLevel,
-        levels: Sequence[ExtensionLevel],
-        *,
-        batch: int,
-        order: Sequence[int],
-        values: np.ndarray,
+    def __init__(
+        self, scheme: PartitioningScheme, seed: ExtensionLevel, levels: Sequence[ExtensionLevel], batch: int
     ) -> None:
-        self.scheme, self._seed, self._levels, self._batch = scheme, seed, levels, batch
-        self._order, self._values = order, values
+        self._scheme, self._seed, self._levels, self._batch = scheme, seed, levels, batch
         before = [seed, *levels][: len(levels)]
         self._held = [WaitingPrefixes.none(len(each.after)) for each in before]
         self._left = np.zeros((len(levels), scheme.shards), np.int64)
-        self._rounds, self._apart = 0, 0
-        self._most, self._most_of_a_shard = [0] * len(levels), [0] * len(levels)
+        self.rounds = 0
+
+    @property
+    def load(self) -> ShardLoads:
+        return self._scheme.load
 
     def count(self) -> int:
         """Count the matches."""
         return sum(_exact(weight) for _, weight, _ in self._found())
 
-    def rows(self) -> Iterator[np.ndarray]:
-        """Yield the matches in blocks: values in the order of the variables, then the multiplicity."""
-        for rows, weight, _ in self._found():
-            yield np.column_stack([self._values[rows[:, self._order]], weight])
-
-    @property
-    def shown(self) -> ShardedRunStats:
-        return ShardedRunStats(
-            self._rounds, self.scheme.load, tuple(self._most), tuple(self._most_of_a_shard), self._apart
-        )
-
     def _found(self) -> Iterator[WeightedRows]:
         for found in self._seeds():
             yield from self._handed_on(0, found)
-            while (level := last_ready(self.scheme, self._left, self._batch)) >= 0:
+            while (level := last_ready(self._scheme, self._left, self._batch)) >= 0:
                 yield from self._handed_on(level + 1, self._extended(level))
         while self._left.any():
-            level = last_ready(self.scheme, self._left, self._batch)
+            level = last_ready(self._scheme, self._left, self._batch)
             if level < 0:
                 level = int(np.flatnonzero(self._left.any(axis=1)).max())
             yield from self._handed_on(level + 1, self._extended(level))
@@ -196,12 +400,12 @@ class ShardedRun:
         """Yield the rows of the first atom, up to a batch per shard at a time."""
         (part,) = self._seed.parts
         index = part.index
-        at = self.scheme.home(index.words(), np.arange(len(index)))
+        at = self._scheme.home(index.words(), np.arange(len(index)))
         order = np.argsort(at, kind="stable")
         turn = (np.arange(len(at)) - np.searchsorted(at[order], at[order])) // self._batch
         rows = np.column_stack([*index.keys, index.values])
         for now in np.split(order[np.argsort(turn, kind="stable")], np.cumsum(np.bincount(turn))[:-1]):
-            self.scheme.load.proposals += np.bincount(at[now], minlength=self.scheme.shards)
+            self._scheme.load.proposals += np.bincount(at[now], minlength=self._scheme.shards)
             yield self._seed.kept((rows[now], index.weights[now], at[now]))
 
     def _admit(self, number: int, found: WeightedRows) -> None:
@@ -210,7 +414,7 @@ class ShardedRun:
         level = self._levels[number]
         which, first, fewest = np.zeros(len(at), np.int64), np.zeros(len(at), np.int64), np.full(len(at), 1 << 62)
         for each, part in enumerate(level.parts):
-            at = self.scheme.count(at, part.words(rows))
+            at = self._scheme.count(at, part.words(rows))
             start, stop = part.index.ranges(part.find(rows))
             less = stop - start < fewest
             which, first, fewest = (
@@ -223,31 +427,22 @@ class ShardedRun:
         word = np.zeros(len(at), np.uint64)
         for each, part in enumerate(level.parts):
             word = np.where(which == each, part.words(rows), word)
-        pieces = self.scheme.settle(number, at, word, fewest)
+        pieces = self._scheme.settle(number, at, word, fewest)
         of = pieces.which
-        self._hold(
-            number,
-            WaitingPrefixes(
-                rows[of], weight[of], which[of], first[of] + pieces.start, first[of] + pieces.stop, pieces.target
-            ),
+        more = WaitingPrefixes(
+            rows[of], weight[of], which[of], first[of] + pieces.start, first[of] + pieces.stop, pieces.target
         )
-
-    def _hold(self, number: int, more: WaitingPrefixes) -> None:
-        held = self._held[number] = self._held[number].with_more(more)
-        left = self._left[number] = self._left[number] + more.left(self.scheme.shards)
-        self._most[number] = max(self._most[number], len(held))
-        most = int(np.bincount(held.at, minlength=1).max())
-        self._most_of_a_shard[number] = max(self._most_of_a_shard[number], most)
-        self._apart = max(self._apart, int(left.max() - left.min()))
+        self._held[number] = self._held[number].with_more(more)
+        self._left[number] += more.left(self._scheme.shards)
 
     def _extended(self, number: int) -> WeightedRows:
         """Make a batch of proposals at a level, and validate them by all other indexes."""
         level = self._levels[number]
-        self._rounds += 1
+        self.rounds += 1
         now, self._held[number] = self._held[number].cut(self._batch)
-        proposed = now.left(self.scheme.shards)
+        proposed = now.left(self._scheme.shards)
         self._left[number] -= proposed
-        self.scheme.load.proposals += proposed
+        self._scheme.load.proposals += proposed
         many = now.stop - now.start
         prefix = np.repeat(np.arange(len(now)), many)
         place = np.arange(len(prefix)) + np.repeat(now.start - (np.cumsum(many) - many), many)
@@ -260,7 +455,7 @@ class ShardedRun:
         for each, part in enumerate(level.parts):
             others = proposer != each
             at = at.copy()
-            at[others] = self.scheme.validate(at[others], part.words(rows[others]), value[others])
+            at[others] = self._scheme.validate(at[others], part.words(rows[others]), value[others])
             place = part.index.places(part.find(rows), value)
             exists = place >= 0
             rows, weight, at, value, proposer = (old[exists] for old in (rows, weight, at, value, proposer))
@@ -277,7 +472,7 @@ class ShardedRun:
             word[mine], index[mine] = part.words(of.rows[mine]), indexes.index(part.index)
             value[mine] = part.index.values[place[mine]]
             weight[mine] = _times(weight[mine], part.index.weights[place[mine]])
-        self.scheme.resolve(of.at, word, place, index)
+        self._scheme.resolve(of.at, word, place, index)
         return value, weight
 
 
@@ -317,11 +512,10 @@ class ShardedMotif:
     """
 
     def __init__(self, atoms: Sequence[Atom], smaller: Sequence[tuple[str, str]] = ()) -> None:
-        self.variables, found = extensions(atoms)
+        _, found = extensions(atoms)
         self._plans, self._smaller = [each.node for each in found if isinstance(each.node, Extend)], smaller
         self._index_keys = {(index.rows, index.keys, index.value) for plan in self._plans for index in plan.indexes}
         self._indexes: dict[tuple[int, tuple[str, ...], str], SortedIndex] = {}
-        self._values = np.zeros(0, np.int64)
 
     @property
     def indexes(self) -> int:
@@ -332,10 +526,10 @@ class ShardedMotif:
         """Number the values of the relations, and index their rows."""
         rows = {of: _rows(of, batches) for of, _, _ in self._index_keys}
         columns = [column for each in rows.values() for column in each.columns.values()]
-        self._values = np.unique(np.concatenate(columns))
+        values = np.unique(np.concatenate(columns))
         for of, keys, value in self._index_keys:
-            codes = {name: np.searchsorted(self._values, column) for name, column in rows[of].columns.items()}
-            index = SortedIndex([codes[each] for each in keys], codes[value], rows[of].diff, max(len(self._values), 1))
+            codes = {name: np.searchsorted(values, column) for name, column in rows[of].columns.items()}
+            index = SortedIndex([codes[each] for each in keys], codes[value], rows[of].diff, max(len(values), 1))
             self._indexes[id(of), keys, value] = index
 
     def run(self, algorithm: Algorithm, *, shards: int, batch: int = BATCH) -> ShardedRun:
@@ -349,8 +543,7 @@ class ShardedMotif:
         scheme = SCHEMES[algorithm](shards, len(levels))
         for each in self._indexes.values():
             scheme.store(each)
-        order = [(levels or [seed])[-1].after.index(each) for each in self.variables]
-        return ShardedRun(scheme, seed, levels, batch=batch, order=order, values=self._values)
+        return ShardedRun(scheme, seed, levels, batch)
 
     def _level(self, plan: Extend) -> ExtensionLevel:
         columns, new = plan.rows.schema.names, plan.column
@@ -417,7 +610,9 @@ def sharded_of(pattern: Pattern, edges: Edges) -> ShardedMotif:
     return ShardedMotif(pattern.over(relations_of(edges)), pattern.smaller)
 
 
-def loads(edges: Edges, name: str, pattern: Pattern, *, shards: int, batch: int) -> Iterator[TableRow]:
+def loads(
+    edges: Edges, name: str, pattern: Pattern, *, shards: int = SHARDS, batch: int = BATCH
+) -> Iterator[CellReply]:
     """Count a motif by both algorithms, compare with BiGJoin without shards, and yield the loads of the shards."""
     with closing(bigjoin_of(pattern, edges)) as one:
         one.load({"e": edges.batch()})
@@ -429,22 +624,22 @@ def loads(edges: Edges, name: str, pattern: Pattern, *, shards: int, batch: int)
         run = motif.run(algorithm, shards=shards, batch=batch)
         matches = run.count()
         agree(name, edges, matches, (BY_BIGJOIN, expected))
-        load = run.shown.load
+        load = run.load
         figures: Figures = {
             "found": [matches], "edges": [len(edges)], "shards": [shards], "batch": [batch],
-            "rounds": [run.shown.rounds], "busiest": [load.busiest],
+            "rounds": [run.rounds], "busiest": [load.busiest],
         }  # fmt: skip
         for kind in KINDS:
             each = getattr(load, kind)
             figures |= {f"{kind}_most": [int(each.max())], f"{kind}_all": [int(each.sum())]}
         plain = plain or {f"{kind}_plain": figures[f"{kind}_all"] for kind in KINDS}
-        yield TableRow(f"{edges.name}: {algorithm}", figures | plain)
+        yield CellReply(row=f"{edges.name}: {algorithm}", figures=figures | plain, verified=BY_BIGJOIN)
 
 
-def shares() -> Iterator[TableRow]:
+def shares() -> Iterator[CellReply]:
     """Yield the number of copies of an edge on all shards by the formula of Shares, and the number of our indexes."""
     edges = Edges("any", np.arange(2), np.arange(2))
     for name, pattern in MOTIFS.items():
         atoms = [variables for _, variables in pattern.atoms]
         figures: Figures = {"cover": [edge_cover(atoms)], "indexes": [sharded_of(pattern, edges).indexes]}
-        yield TableRow(name, figures | {f"held_{each}": [copies(atoms, each)] for each in SIZES})
+        yield CellReply(row=name, figures=figures | {f"held_{each}": [copies(atoms, each)] for each in SIZES})

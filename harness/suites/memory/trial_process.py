@@ -22,12 +22,13 @@ from deltamark.datagen.workloads.registry import workload
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.cell import Cell
+from deltamark.harness.check.oracle import Answers
 from deltamark.harness.check.run_check import open_check
 from deltamark.harness.engines.base import RefusedError
 from deltamark.harness.engines.external import program
 from deltamark.harness.engines.registry import capabilities, open_engine
 from deltamark.harness.measure.client import CellReply
-from deltamark.harness.measure.runs import CellJob, WrongError, checked_run, warm_up
+from deltamark.harness.measure.runs import WrongError, checked_run, warm_up
 from deltamark.harness.results.record import Figures
 
 LOADED_ROUNDS = 100
@@ -38,7 +39,8 @@ LOADED_ROUNDS = 100
 class TrialRequest:
     """The work of a trial. launcher: the words before the command of a program that is to run in the group."""
 
-    job: CellJob
+    cell: Cell
+    answers: Answers
     data: Path
     launcher: tuple[str, ...]
 
@@ -48,14 +50,14 @@ def reply_to(request: TrialRequest) -> CellReply:
 
     opened_bytes: the memory of the process of the engine before the first batch.
     """
-    cell, dataset = request.job.cell, Dataset.open(request.data)
+    cell, dataset = request.cell, Dataset.open(request.data)
     work = workload(dataset, cell.workload)
     capabilities(cell.engine)  # a program says what it can do in a process of its own, outside the group
     program.launcher[:] = request.launcher
     try:
         if not request.launcher:
             _load(cell, dataset, work)
-        run, check = checked_run(request.job, dataset, work)
+        run, check = checked_run(cell, request.answers, dataset, work)
     except WrongError as error:
         return CellReply(status="wrong", problem=str(error))
     except RefusedError as error:

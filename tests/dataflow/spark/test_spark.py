@@ -136,7 +136,7 @@ def timed(chunked):
         engines.append(open_engine(cell, chunked, work, check.add))
         return engines[0]
 
-    run = timed_run(cell, 0, work, opened, check)
+    run = timed_run(cell, work, opened, check)
     return check, run, engines[0].timeline(engines[0].reports[-1])
 
 
@@ -161,7 +161,7 @@ def test_recomputation_on_spark_sql_ignores_retracted_rows(chunked):
     wanted = moments(cell, [half, work.rounds], [])
     right = oracle_answers(cell, work, wanted.values()).answers
     check = open_check(cell, work, {time: right[moment] for time, moment in wanted.items()})
-    timed_run(cell, 1, work, lambda: open_engine(cell, chunked, work, check.add), check)
+    timed_run(cell.but(sample=1), work, lambda: open_engine(cell, chunked, work, check.add), check)
     assert not check.problem
 
 

@@ -34,7 +34,7 @@ from deltamark.datagen.workloads.registry import workload
 from deltamark.harness.benchmarks.benchmark import benchmark
 from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.check import verify
-from deltamark.harness.check.change_csv import ChangeCsv, Digest
+from deltamark.harness.check.change_stream import ChangeCsv, Digest
 from deltamark.harness.engines.inputs import batches
 from deltamark.harness.engines.plans import plan_of
 from deltamark.harness.engines.spark_feed import FeedSource

@@ -15,9 +15,8 @@ from support.paths import ROOT
 
 from deltamark.datagen.tpch import RELATIONS
 from deltamark.errors import DeltamarkError
-from deltamark.harness.benchmarks.benchmark import _read, anywhere, benchmark, named
+from deltamark.harness.benchmarks.benchmark import _read, anywhere, benchmark, described, named
 from deltamark.harness.benchmarks.cell import Cell
-from deltamark.harness.benchmarks.description import described
 from deltamark.harness.cli.main import main
 from deltamark.harness.results import store
 

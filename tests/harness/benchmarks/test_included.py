@@ -15,8 +15,8 @@ from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.benchmark import benchmark
 from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.check import verify
-from deltamark.harness.check.golden import golden_cells, read_golden
 from deltamark.harness.check.oracle import sql_values
+from deltamark.harness.check.verify import golden_cells, read_golden
 from deltamark.harness.cli.main import main
 
 WORKLOADS = {"ssb": ("insert", "window:300", "update:5"), "nexmark": ("insert", "slide:200")}

@@ -31,7 +31,7 @@ from deltamark.dataflow.types import (
     pack_short,
     value_of,
 )
-from deltamark.harness.check.change_csv import BLOCK_ROWS, ChangeCsv, Digest
+from deltamark.harness.check.change_stream import BLOCK_ROWS, ChangeCsv, Digest
 from deltamark.harness.cli.main import main
 from deltamark.harness.engines.answers import answer_columns, in_order
 

@@ -25,9 +25,10 @@ from deltamark.harness.check.run_check import InputTimes, open_check
 from deltamark.harness.check.verify import every_time
 from deltamark.harness.cli.main import main
 from deltamark.harness.engines.registry import open_engine
-from deltamark.harness.measure.runs import CellJob, answers_of, measured, timed_run
+from deltamark.harness.measure.client import CellRequest
+from deltamark.harness.measure.runs import answers_of, measured, timed_run
 from deltamark.harness.measure.windows import inner_times
-from deltamark.harness.suites.tpch import suite
+from deltamark.harness.suites import registry
 
 LAST_RANK = TIMES_PER_ROUND - 1
 
@@ -55,12 +56,12 @@ def unchanged(changes, _cell, _work):
 def problem_of(cell, dataset, moved, answers=None):
     """Run a cell, and check its changes at other times. answers: DuckDB's; None: those at drawn moments."""
     work = workload(dataset, cell.workload)
-    check = open_check(cell, work, answers_of(cell, 0, work) if answers is None else answers)
+    check = open_check(cell, work, answers_of(cell, work) if answers is None else answers)
 
     def sink(changes):
         check.add(moved(changes, cell, work))
 
-    timed_run(cell, 0, work, lambda: open_engine(cell, dataset, work, sink), check)
+    timed_run(cell, work, lambda: open_engine(cell, dataset, work, sink), check)
     return check.problem
 
 
@@ -124,7 +125,7 @@ def test_an_engine_that_is_right_at_the_end_alone_is_wrong(monkeypatch, chunked)
             return super().difference(at) if at == end else []
 
     example_in_thread(monkeypatch, Late)
-    found = measured(CellJob(cell, 0, 1, answers_of(cell, 0, work)), chunked, Mock())
+    found = measured(CellRequest(cell, 1, 60.0), answers_of(cell, work), chunked, Mock())
     assert found.status == "wrong"
     assert re.match(r"after \d+ rounds", found.problem)
 
@@ -135,7 +136,7 @@ STREAM_OF_BATCHES = {"hello": "return super().hello(request) | {'output': 'strea
 @pytest.mark.waits(3)
 @pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 def test_an_untrue_stream_is_wrong_also_if_it_is_measured_first(monkeypatch, chunked, tmp_path, capsys):
-    monkeypatch.setattr(suite, "MeasurementClient", Near)
+    monkeypatch.setattr(registry, "MeasurementClient", Near)
     words = ["bench", "SF=0.001", f"DATA={chunked.directory.parent}", f"RESULTS={tmp_path / 'results'}", "RUNS=1"]
     words += ["QUERIES=q04", "LOGICAL=100", "PHYSICAL=20"]
     assert main([*words, f"ENGINES=untrue={faulty(tmp_path, **STREAM_OF_BATCHES)}"]) == 2

@@ -12,9 +12,9 @@ from support.harness.command_line import error_line
 from support.harness.mutants import mutants, same
 from support.paths import ROOT
 
+from deltamark.harness.benchmarks.cell import THROUGHPUT
 from deltamark.harness.cli.main import main
 from deltamark.harness.results import store
-from deltamark.harness.results.record import TPCH
 
 REFERENCE = ROOT / "results" / "reference"
 
@@ -63,7 +63,7 @@ def test_a_line_that_a_crash_cut_off_is_left_out(tmp_path, name, tail):
     if name == store.SESSIONS:
         assert store.sessions(tmp_path) == store.sessions(REFERENCE)
         return
-    of_kind = [each for each in store.read(REFERENCE).records if (each.suite == TPCH) == (name == store.RECORDS)]
+    of_kind = [each for each in store.read(REFERENCE).records if (each.suite == THROUGHPUT) == (name == store.RECORDS)]
     assert store.read(tmp_path).records == of_kind
 
 

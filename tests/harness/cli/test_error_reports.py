@@ -9,8 +9,7 @@ import pytest
 from support.harness.command_line import error_line
 
 from deltamark.errors import DeltamarkError, naming, refused
-from deltamark.harness.cli.faults import environment_fault
-from deltamark.harness.cli.main import main
+from deltamark.harness.cli.main import environment_fault, main
 from deltamark.harness.cli.queries import sql
 
 DEFECTS = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from deltamark.harness.console import compilation
+from deltamark.harness.console import progress as compilation
 
 
 @pytest.mark.parametrize("before", [True, False])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltamark.harness.console.flame import FULL, WIDTH, Bar, flame
+from deltamark.harness.console.table import FULL, WIDTH, Bar, flame
 
 WHOLE = Bar("batch", 0, 0, 640)
 

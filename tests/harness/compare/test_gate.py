@@ -6,8 +6,8 @@ import pytest
 from support.harness.fake_sides import CELLS, fake_gate
 
 from deltamark.harness.compare.cells import QUERIES, WORKLOADS, motif_cells
+from deltamark.harness.compare.gate import ComparisonHeader, as_markdown, as_text, headline
 from deltamark.harness.compare.rule import CONFIRM_PAIRS, PEAK, QUANTITIES, SCREEN_PAIRS, STATE, TIME
-from deltamark.harness.compare.summary import ComparisonHeader, as_markdown, as_text, headline
 
 HEADER = ComparisonHeader("base (main, 0123)", "head (work tree, 4567)", "a machine", "make compare")
 

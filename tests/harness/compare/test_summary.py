@@ -10,9 +10,18 @@ from statistics import median
 import pytest
 from support.harness.fake_sides import CELLS, fake_gate
 
-from deltamark.harness.compare.gate import EXIT_CODES, Judgement, Outcome
+from deltamark.harness.compare.gate import (
+    EXIT_CODES,
+    ComparisonHeader,
+    Judgement,
+    Outcome,
+    as_json,
+    as_markdown,
+    as_text,
+    headline,
+    verdict_line,
+)
 from deltamark.harness.compare.rule import QUANTITIES, TIME, Change
-from deltamark.harness.compare.summary import ComparisonHeader, as_json, as_markdown, as_text, headline, verdict_line
 
 HEADER = ComparisonHeader("base (main, 0123)", "head (work tree, 4567)", "a machine", "make compare")
 

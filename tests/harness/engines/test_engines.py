@@ -20,14 +20,15 @@ from deltamark.harness.engines.base import AnswerEngine, StreamEngine
 from deltamark.harness.engines.embedded import EmbeddedEngine
 from deltamark.harness.engines.plans import columns_read
 from deltamark.harness.engines.registry import BUILT_IN, engine_class, known_engine, open_engine
-from deltamark.harness.measure.runs import CellJob, answers_of, measured, timed_run
+from deltamark.harness.measure.client import CellRequest
+from deltamark.harness.measure.runs import answers_of, measured, timed_run
 from deltamark.harness.measure.windows import spans
 from deltamark.harness.results.record import Record
 from deltamark.harness.system import resources
 
 
-def answers(dataset, cell, sample=0):
-    return answers_of(cell, sample, workload(dataset, cell.workload))
+def answers(dataset, cell):
+    return answers_of(cell, workload(dataset, cell.workload))
 
 
 @pytest.fixture(autouse=True)
@@ -36,20 +37,17 @@ def _all_runs(monkeypatch):
     monkeypatch.setattr("deltamark.harness.measure.runs.MAX_REPEATED_S", float("inf"))
 
 
-def outcome(*measurement):
+def outcome(dataset, cell, runs=2, compared=None):
     """Measure a cell; return its record."""
-    return measured(*measurement).fill(Record())
-
-
-def job(dataset, cell, runs=2, sample=0, compared=None):
-    return CellJob(cell, sample, runs, answers(dataset, cell, sample) if compared is None else compared)
+    expected = answers(dataset, cell) if compared is None else compared
+    return measured(CellRequest(cell, runs, 60.0), expected, dataset, Mock()).fill(Record())
 
 
 @pytest.mark.draws(8)
 @pytest.mark.parametrize("name", benchmark().queries)
 def test_recomputed_answers_are_right(chunked, name):
     cell = Cell(name, "0.001", "window:100", 1000, 1, engine="duckdb")
-    found = outcome(job(chunked, cell, runs=1), chunked, Mock())
+    found = outcome(chunked, cell, runs=1)
     assert found.status == "ok", found
 
 
@@ -82,7 +80,7 @@ def test_a_query_reads_the_columns_that_it_names():
 @pytest.mark.parametrize("compared", [True, False])
 def test_a_stream_is_digested_and_compared(chunked, variant, compared):
     cell = Cell("q01", "0.001", physical=700, variant=variant)
-    found = outcome(job(chunked, cell, compared=None if compared else {}), chunked, Mock())
+    found = outcome(chunked, cell, compared=None if compared else {})
     assert found.status == "ok", found
     assert found.digest == str(digest_of(cell, chunked))
     assert found.changes == int(found.digest.split()[0])
@@ -95,7 +93,7 @@ def test_the_memory_of_a_checked_run_is_touched_before_each_timed_run_and_is_no_
     chunked, monkeypatch, workers
 ):
     cell, touched = Cell("q04", "0.001", physical=500, workers=workers), []
-    alone = outcome(job(chunked, cell, compared={}), chunked, Mock())
+    alone = outcome(chunked, cell, compared={})
     touch = resources.touch
 
     def recorded(size):
@@ -103,7 +101,7 @@ def test_the_memory_of_a_checked_run_is_touched_before_each_timed_run_and_is_no_
         touch(1 << 29)
 
     monkeypatch.setattr(resources, "touch", recorded)
-    found = outcome(job(chunked, cell, compared={}), chunked, Mock())
+    found = outcome(chunked, cell, compared={})
     assert len(found.seconds) == len(touched) == 2
     assert min(touched) > 0
     assert found.peak_bytes < alone.peak_bytes + (1 << 28)
@@ -111,7 +109,7 @@ def test_the_memory_of_a_checked_run_is_touched_before_each_timed_run_and_is_no_
 
 def test_a_sampled_run_ends_in_the_state_of_a_full_run(chunked):
     cell = Cell("q15", "0.001", physical=1)
-    whole, part = (outcome(job(chunked, cell, 1, sample), chunked, Mock()) for sample in (0, 50))
+    whole, part = (outcome(chunked, cell.but(sample=sample), 1) for sample in (0, 50))
     assert whole.digest == part.digest
     assert (whole.fully_timed, part.fully_timed, part.batches) == (True, False, 50)
     assert whole.state_rows == part.state_rows
@@ -120,7 +118,7 @@ def test_a_sampled_run_ends_in_the_state_of_a_full_run(chunked):
 def test_a_wrong_answer_names_the_round_and_the_command(chunked):
     cell = Cell("q06", "0.001", physical=1000)
     last = last_time(rounds := chunked.rows("lineitem"), 1)
-    found = outcome(job(chunked, cell, compared={last: [(1,)]}), chunked, Mock())
+    found = outcome(chunked, cell, compared={last: [(1,)]})
     assert found.status == "wrong"
     assert found.problem.startswith(f"after {rounds} rounds:\n")
     assert "python -m harness answer q06 --sf 0.001" in found.problem
@@ -132,7 +130,7 @@ def test_a_wrong_answer_of_an_engine_without_a_stream_is_found(chunked, engine, 
     cell = Cell("q06", "0.001", logical=2000, physical=1, engine=engine)
     right = answers(chunked, cell)
     time = sorted(right)[at]
-    found = outcome(job(chunked, cell, compared=right | {time: [(1,)]}), chunked, Mock())
+    found = outcome(chunked, cell, compared=right | {time: [(1,)]})
     assert found.status == "wrong"
     rounds = min((time // TIMES_PER_ROUND + 1) * cell.logical, chunked.rows("lineitem"))
     assert found.problem.startswith(f"after {rounds} rounds")
@@ -143,7 +141,7 @@ def test_a_wrong_answer_of_an_engine_without_a_stream_is_found(chunked, engine, 
 
 def test_several_workers_cut_their_own_batches(chunked):
     cell = Cell("q04", "0.001", physical=500, workers=2)
-    found = outcome(job(chunked, cell), chunked, Mock())
+    found = outcome(chunked, cell)
     assert found.status == "ok", found
 
 
@@ -165,7 +163,7 @@ def test_a_load_is_not_timed(chunked):
     assert all(rounds // 2 * 2 <= first for first, _ in spans(work, ["orders"], 2, 10))
     assert spans(work, ["part"], 7, 0) == [(0, chunked.rows("part"))], "nothing changes after the load"
     cell = Cell("q01", "0.001", work.name, physical=7)
-    found = outcome(job(chunked, cell), chunked, Mock())
+    found = outcome(chunked, cell)
     changed = sum(len(piece.rows) for piece in work.pieces("lineitem", rounds // 7 * 7, rounds + 30))
     assert (found.status, found.fully_timed, found.tuples) == ("ok", False, changed)
 
@@ -179,7 +177,7 @@ def test_unknown_engines_and_programs_are_named():
 
 def test_all_runs_count_the_same_changes(chunked):
     cell, work = Cell("q04", "0.001", physical=100), workload(chunked, "insert")
-    runs = [timed_run(cell, 0, work, lambda: open_engine(cell, chunked, work)) for _ in range(2)]
+    runs = [timed_run(cell, work, lambda: open_engine(cell, chunked, work)) for _ in range(2)]
     assert runs[0].changes == runs[1].changes > 0
     assert len(runs[0].latencies) == -(-chunked.rows("lineitem") // 100)
 

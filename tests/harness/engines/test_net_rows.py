@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltamark.datagen.feed import Delta
-from deltamark.harness.engines.sql_rows import net_rows
+from deltamark.harness.engines.answers import net_rows
 
 
 def delta(rows, diff):

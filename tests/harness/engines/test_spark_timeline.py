@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from deltamark.harness.engines.spark_timeline import StageRun, timeline
+from deltamark.harness.engines.spark import StageRun, timeline
 
 REPORT = {
     "batchId": 7,

@@ -13,7 +13,8 @@ from support.harness.processes import all_end
 from support.paths import ROOT
 
 from deltamark.errors import DeltamarkError
-from deltamark.harness.engines.external import lines, program
+from deltamark.harness.engines.external import process as lines
+from deltamark.harness.engines.external import program
 from deltamark.harness.engines.external.messages import Apply, ApplyReply, Feed, Reply, State
 from deltamark.harness.engines.external.program import Program
 from deltamark.harness.measure.child import ForkedChild

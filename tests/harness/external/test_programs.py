@@ -26,15 +26,20 @@ from deltamark.harness.check.run_check import open_check
 from deltamark.harness.cli.main import main
 from deltamark.harness.engines.external import engine as external
 from deltamark.harness.engines.external import named, program
-from deltamark.harness.engines.external.lines import plain
 from deltamark.harness.engines.external.messages import HelloReply
+from deltamark.harness.engines.external.process import plain
 from deltamark.harness.engines.registry import capabilities, known_engine, open_engine, open_stream
-from deltamark.harness.measure.runs import CellJob, answers_of, measured, timed_run
+from deltamark.harness.measure.client import CellRequest
+from deltamark.harness.measure.runs import answers_of, measured, timed_run
 from deltamark.harness.results.record import Record
 
 
-def job(dataset, cell):
-    return CellJob(cell, 0, 1, answers_of(cell, 0, workload(dataset, cell.workload)))
+def answers(dataset, cell):
+    return answers_of(cell, workload(dataset, cell.workload))
+
+
+def outcome(dataset, cell):
+    return measured(CellRequest(cell, 1, 60.0), answers(dataset, cell), dataset, Mock())
 
 
 @pytest.mark.draws(8)
@@ -42,13 +47,13 @@ def job(dataset, cell):
 def test_an_external_engine_is_right(monkeypatch, chunked, name):
     example_in_thread(monkeypatch)
     cell = Cell(name, "0.001", "window:100", 500, 1, engine=EXAMPLE)
-    found = measured(job(chunked, cell), chunked, Mock())
+    found = outcome(chunked, cell)
     assert (found.status, found.verified) == ("ok", "oracle"), found
 
 
 def test_an_external_engine_is_measured_by_its_own_clock(chunked):
     cell = Cell("q04", "0.001", "insert", 500, 1, engine=EXAMPLE)
-    found = measured(job(chunked, cell), chunked, Mock()).fill(Record())
+    found = outcome(chunked, cell).fill(Record())
     assert (found.status, found.verified, found.digest) == ("ok", "oracle", ""), found
     assert found.state_rows == found.tuples == chunked.rows("lineitem") + chunked.rows("orders")
     assert found.outside > found.seconds > [0.0]
@@ -76,7 +81,7 @@ def test_a_fault_names_the_request_and_the_reason(chunked, tmp_path, request_):
     body, message = FAULTS[request_]
     cell = Cell("q06", "0.001", "insert", 10_000, 1, engine=faulty(tmp_path, **{request_: body}))
     with pytest.raises(DeltamarkError, match=message):
-        measured(job(chunked, cell), chunked, Mock())
+        outcome(chunked, cell)
 
 
 def test_the_last_line_of_standard_error_is_shown(chunked, tmp_path):
@@ -93,7 +98,7 @@ def test_a_time_that_is_longer_than_the_harness_saw_is_refused(monkeypatch, chun
     example_in_thread(monkeypatch, Slow)
     cell = Cell("q06", "0.001", "insert", 10_000, 1, engine=EXAMPLE)
     with pytest.raises(DeltamarkError, match=r"failed to apply: it reports 1000000000\.0 s, and the harness saw"):
-        measured(job(chunked, cell), chunked, Mock())
+        outcome(chunked, cell)
 
 
 class Renaming(runpy.run_path(str(EXAMPLE_FILE))["Engine"]):
@@ -141,7 +146,7 @@ def test_a_wrong_file_of_changes_is_an_error_that_names_the_engine(monkeypatch, 
     example_in_thread(monkeypatch, engine)
     cell = Cell("q06", "0.001", logical=1000, physical=1, engine=f"mine={EXAMPLE}")
     with pytest.raises(DeltamarkError, match=f"^mine failed to changes: {message}; docs/protocol.md"):
-        measured(job(chunked, cell), chunked, Mock())
+        outcome(chunked, cell)
     assert engine is not Renaming or Renaming.outside.exists()
 
 
@@ -195,7 +200,7 @@ def test_a_refused_query_is_no_failure(monkeypatch, chunked):
             return {"refused": "too hard"}
 
     example_in_thread(monkeypatch, Refusing)
-    found = measured(job(chunked, Cell("q06", "0.001", logical=10_000, physical=1, engine=EXAMPLE)), chunked, Mock())
+    found = outcome(chunked, Cell("q06", "0.001", logical=10_000, physical=1, engine=EXAMPLE))
     assert (found.status, found.problem) == ("refused", "too hard")
 
 
@@ -206,9 +211,9 @@ def test_changes_that_retract_rows_they_did_not_insert_are_an_error(monkeypatch,
 
     example_in_thread(monkeypatch, Backwards)
     cell, work = Cell("q06", "0.001", logical=10_000, physical=1, engine=EXAMPLE), workload(chunked, "insert")
-    check = open_check(cell, work, job(chunked, cell).answers)
+    check = open_check(cell, work, answers(chunked, cell))
     with pytest.raises(DeltamarkError, match=r"failed to feed: .* a row that they did not insert: \(.*\), weight -1"):
-        timed_run(cell, 0, work, lambda: open_engine(cell, chunked, work, check.add), check)
+        timed_run(cell, work, lambda: open_engine(cell, chunked, work, check.add), check)
 
 
 @pytest.mark.parametrize(("physical", "sample"), [(1, 30), (7, 0), (200_000, 0)])
@@ -216,8 +221,11 @@ def test_changes_that_retract_rows_they_did_not_insert_are_an_error(monkeypatch,
 def test_several_batches_in_one_request_are_those_of_one_request_each(monkeypatch, chunked, work, physical, sample):
     stream_in_thread(monkeypatch, "0.001")
     stream = workload(chunked, work)
-    cells = [Cell("q12", "0.001", work, 1, physical, engine=name) for name in (f"exec:{STREAM_FILE} 0.001", "embedded")]
-    runs = [timed_run(cell, sample, stream, partial(open_engine, cell, chunked, stream)) for cell in cells]
+    cells = [
+        Cell("q12", "0.001", work, 1, physical, engine=name, sample=sample)
+        for name in (f"exec:{STREAM_FILE} 0.001", "embedded")
+    ]
+    runs = [timed_run(cell, stream, partial(open_engine, cell, chunked, stream)) for cell in cells]
     several, single = ((len(run.latencies), run.tuples, run.changes, run.loaded_by) for run in runs)
     assert several == single
     assert runs[0].outside > runs[0].seconds == sum(runs[0].latencies)
@@ -227,7 +235,7 @@ def test_an_engine_must_report_each_of_several_batches(chunked, tmp_path):
     program = faulty(tmp_path, STREAM_FILE, apply="return super().apply(request) | {'seconds': [0.0]}")
     cell, stream = Cell("q12", "0.001", "window:100", 1, 7, engine=f"{program} 0.001"), workload(chunked, "window:100")
     with pytest.raises(DeltamarkError, match=r"failed to apply: \d+ changes and 1 seconds for \d+ batches"):
-        timed_run(cell, 0, stream, partial(open_engine, cell, chunked, stream))
+        timed_run(cell, stream, partial(open_engine, cell, chunked, stream))
 
 
 def test_cells_of_an_engine_with_a_session_use_one_program(chunked, tmp_path):

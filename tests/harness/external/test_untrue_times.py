@@ -18,9 +18,10 @@ from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.cli.main import main
 from deltamark.harness.engines.registry import external_info, open_engine
-from deltamark.harness.measure.runs import CellJob, measured
+from deltamark.harness.measure.client import CellRequest
+from deltamark.harness.measure.runs import measured
 from deltamark.harness.results.plausibility import doubt_of
-from deltamark.harness.results.record import Origin, blank_query_record
+from deltamark.harness.results.record import Origin, blank_record
 from deltamark.harness.system.clock import CpuUse
 
 BUSY = ROOT / "tests" / "support" / "engines" / "busy_program.py"
@@ -29,8 +30,8 @@ BUSY = ROOT / "tests" / "support" / "engines" / "busy_program.py"
 def timed(dataset, engine):
     """Return the record of a cell of four batches that nothing checks."""
     cell = Cell("q06", "0.001", logical=2000, physical=1, engine=engine)
-    reply = measured(CellJob(cell, 0, 1, {}, checked=False), dataset, Mock())
-    blank = blank_query_record(cell, 0, data="", origin=Origin("", ""), external=external_info(engine))
+    reply = measured(CellRequest(cell, 1, 60.0, checked=False), {}, dataset, Mock())
+    blank = blank_record(cell, Origin("", ""), external_info(engine))
     return reply.fill(blank)
 
 

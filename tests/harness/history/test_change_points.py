@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from support.harness.history_records import NOISE, noisy_step
 
-from deltamark.harness.history import change_points as module
-from deltamark.harness.history.change_points import MIN_SIZE, SIGNIFICANCE, change_points
+from deltamark.harness.history import series as module
+from deltamark.harness.history.series import MIN_SIZE, SIGNIFICANCE, change_points
 
 SEEDS = range(60)
 

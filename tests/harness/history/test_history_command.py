@@ -9,7 +9,7 @@ from support.harness.history_records import commit_name, git, history_of, measur
 from support.harness.records import changed
 
 from deltamark.harness.cli.main import main
-from deltamark.harness.report.history_page import history_page
+from deltamark.harness.report.sections.history import history_page
 from deltamark.harness.results.record import PROJECT
 
 SLOWER, FASTER = noisy_step(2, 24, 14, 1.2), noisy_step(2, 24, 9, 0.8)

@@ -27,8 +27,8 @@ from deltamark.harness.measure.client import CellReply, CellRequest
 from deltamark.harness.measure.server import QueryServer
 from deltamark.harness.results import store
 from deltamark.harness.results.record import latest
+from deltamark.harness.suites import registry
 from deltamark.harness.suites.reporter import Reporter
-from deltamark.harness.suites.tpch import suite
 from deltamark.harness.system import machine, resources
 
 pytestmark = [
@@ -41,7 +41,7 @@ CELLS = ("QUERIES=q06,q15", "PHYSICAL=1000,10000", "ENGINES=embedded", "RUNS=1")
 
 @pytest.fixture
 def near(monkeypatch):
-    monkeypatch.setattr(suite, "MeasurementClient", Near)
+    monkeypatch.setattr(registry, "MeasurementClient", Near)
 
 
 @pytest.fixture
@@ -211,13 +211,13 @@ def _killed(process, victim, results, cells):
 def test_cells_on_spark_share_a_session_until_one_is_bad(sf001, monkeypatch):
     """The first two and the last two cells have equal settings of a session; the fourth cell fails."""
 
-    def measured(job, _, stages):
+    def measured(request, _answers, _dataset, stages):
         stages.wait()
-        return CellReply(status="wrong" if job.cell.query == "q04" else "ok", digest=str(os.getpid()))
+        return CellReply(status="wrong" if request.cell.query == "q04" else "ok", digest=str(os.getpid()))
 
     monkeypatch.setattr("deltamark.harness.measure.server.measured", measured)
     settings = [("q01", 2), ("q02", 2), ("q03", 3), ("q04", 3), ("q05", 3)]
     with contextlib.closing(QueryServer(sf001)) as server:
         cells = [Cell(name, "0.01", engine="spark", workers=workers) for name, workers in settings]
-        pids = [server.cell(CellRequest(cell, 0, 1, 60.0, ())).digest for cell in cells]
+        pids = [server.cell(CellRequest(cell, 1, 60.0)).digest for cell in cells]
     assert [pid == before for before, pid in pairwise(pids)] == [True, False, True, False]

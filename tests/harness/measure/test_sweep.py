@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from decimal import Decimal
 
@@ -17,14 +16,15 @@ from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.measure.client import CellReply, OracleReply
 from deltamark.harness.results import store
 from deltamark.harness.results.record import SPREAD, Origin
+from deltamark.harness.suites.grid import GridSettings, grid_cells
+from deltamark.harness.suites.measurer import CheckedMeasurer
 from deltamark.harness.suites.plan import Effort, Plan, Runner
+from deltamark.harness.suites.registry import ThroughputSuite
 from deltamark.harness.suites.reporter import plan_line
-from deltamark.harness.suites.tpch.grid import GridSettings, SampledCell, grid_cells
-from deltamark.harness.suites.tpch.suite import CheckedMeasurer, TpchSuite
 
 ORIGIN = Origin("code", "versions")
 EFFORT = Effort(3, 600.0)
-CELLS = [SampledCell(Cell(name, "1", physical=size), 0, "data") for size in (10, 100) for name in ("q01", "q04")]
+CELLS = [Cell(name, "1", physical=size, data="data") for size in (10, 100) for name in ("q01", "q04")]
 
 
 FIGURES = {"seconds": [0.5], "tuples": [10], "batches": [9], **{name: [0.1] for name in SPREAD}}
@@ -88,14 +88,14 @@ def test_another_stream_is_wrong(chunked):
     )
 
 
-ENGINES = [SampledCell(Cell("q04", "1", physical=10, engine=name), 0, "data") for name in ("spark", "embedded")]
+ENGINES = [Cell("q04", "1", physical=10, engine=name, data="data") for name in ("spark", "embedded")]
 
 
 def inside(times):
     return [time for time in times if time % TIMES_PER_ROUND != TIMES_PER_ROUND - 1]
 
 
-@pytest.mark.parametrize("cells", [ENGINES, ENGINES[::-1]], ids=lambda cells: cells[0].cell.engine)
+@pytest.mark.parametrize("cells", [ENGINES, ENGINES[::-1]], ids=lambda cells: cells[0].engine)
 def test_each_engine_is_compared_at_the_same_times_inside_batches_whichever_comes_first(chunked, cells):
     fake, sink = Fake(), Sink()
     sweep(chunked, fake, sink, cells=cells)
@@ -179,7 +179,7 @@ def test_a_cell_is_done_if_the_same_code_measured_it_with_as_many_runs(chunked):
 
 
 def test_the_default_grid_has_the_post_s_tables_and_ours():
-    cells = [cell.cell for cell in grid_cells(GridSettings(sf=Decimal(1)))]
+    cells = grid_cells(GridSettings(sf=Decimal(1)))
     ours = [(cell.logical, cell.physical) for cell in cells if cell.query == "q01" and cell.engine == "embedded"]
     assert len(cells) == len(set(cells))
     assert {(1, 1000), (1, 10**6), (1, 1), (10, 10_000), (100_000, 1), (10**6, 1)} <= set(ours)
@@ -195,13 +195,10 @@ def test_settings_choose_cells():
         sf=Decimal(1), queries=("q15",), variants=("all",), logical=(1, 10), physical=(100,), workers=(1, 2),
         engines=("embedded",), workload=("window:10",),
     )  # fmt: skip
-    cells = [cell.cell for cell in grid_cells(settings)]
+    cells = grid_cells(settings)
     assert len(cells) == 5 * 2 * 2
     assert {cell.variant for cell in cells} == {"", "flat", "four-level", "ordered", "sql"}
-    product = [
-        cell.cell
-        for cell in grid_cells(GridSettings(sf=Decimal(1), queries=("q01",), product=(1000,), engines=("embedded",)))
-    ]
+    product = grid_cells(GridSettings(sf=Decimal(1), queries=("q01",), product=(1000,), engines=("embedded",)))
     assert [(cell.logical, cell.physical) for cell in product] == [(1, 1000), (10, 100), (100, 10), (1000, 1)]
 
 
@@ -221,7 +218,7 @@ def test_unknown_names_are_errors():
 def test_an_unknown_workload_is_an_error_before_any_measurement(chunked):
     fake = Fake()
     with pytest.raises(DeltamarkError, match=r"unknown workload: windw:5"):
-        sweep(chunked, fake, Sink(), cells=[*CELLS, SampledCell(Cell("q01", "1", "windw:5"), 0)])
+        sweep(chunked, fake, Sink(), cells=[*CELLS, Cell("q01", "1", "windw:5")])
     assert fake.requested == []
 
 
@@ -230,7 +227,7 @@ def test_a_plan_has_a_headline(chunked):
     sweep(chunked, Fake(), sink)
     known = [changed(record, elapsed=10.0) for record in sink.records]
     plan = Plan(CELLS, known, ORIGIN, EFFORT)
-    assert plan_line(plan, TpchSuite().headline(plan)) == (
+    assert plan_line(plan, ThroughputSuite().headline(plan)) == (
         "4 cells = 2 queries x 2 batchings, up to 3 runs each, about 30 s; 1 already done"
     )
 
@@ -241,13 +238,13 @@ def test_estimates_go_by_the_same_cell_then_the_query_then_the_engine(chunked):
     took = itertools.count(1)
     plan = Plan(CELLS, [changed(record, elapsed=float(next(took))) for record in sink.records], ORIGIN, EFFORT)
     assert plan.estimate(CELLS[:1]).seconds == 1
-    assert plan.estimate([SampledCell(Cell("q01", "1", physical=7), 0)]).seconds == 2
-    assert plan.estimate([SampledCell(Cell("q09", "1", physical=7), 0)]).seconds == 2.5
+    assert plan.estimate([Cell("q01", "1", physical=7)]).seconds == 2
+    assert plan.estimate([Cell("q09", "1", physical=7)]).seconds == 2.5
 
 
 def test_digests_of_other_data_or_code_are_not_compared(chunked):
     """A machine has records of all scale factors, and of older code."""
-    other_data = [dataclasses.replace(CELLS[0], data="other")]
+    other_data = [CELLS[0].but(data="other")]
     for cells, origin in ((other_data, ORIGIN), (CELLS[:1], changed(ORIGIN, code="other"))):
         sink = Sink()
         run(Plan(cells, [], origin, EFFORT), chunked, Fake(digest="1 bb"), sink)
@@ -269,16 +266,16 @@ def test_a_resumed_sweep_trusts_compared_digests(chunked, tmp_path):
 def test_records_of_a_removed_query_do_not_stop_a_sweep(chunked, tmp_path):
     sink, again = Sink(), Sink()
     with temporary_query(tmp_path) as name:
-        sweep(chunked, Fake(), sink, cells=[SampledCell(CELLS[0].cell.but(query=name), 0)])
+        sweep(chunked, Fake(), sink, cells=[CELLS[0].but(query=name, data="")])
     sweep(chunked, Fake(), again, sink.records)
     assert [record.status for record in again.records] == ["ok"] * len(CELLS)
 
 
 def test_cells_are_checked_in_pairs_if_two_fit(chunked):
     fake, sink = Fake(), Sink()
-    plan = Plan([*CELLS, dataclasses.replace(CELLS[0], cell=CELLS[0].cell.but(workers=2))], (), ORIGIN, EFFORT)
+    plan = Plan([*CELLS, CELLS[0].but(workers=2)], (), ORIGIN, EFFORT)
     run(plan, chunked, fake, sink, checks_in_pairs=True)
     cells = [cell for cell, _ in fake.measured]
-    assert cells == [each.cell for each in plan.cells]
+    assert cells == plan.cells
     assert fake.beside == [cells[1], None, cells[3], None, None]
     assert [record.verified for record in sink.records] == ["oracle", "oracle", "digest", "digest", "digest"]

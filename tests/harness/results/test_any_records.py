@@ -9,19 +9,20 @@ from hypothesis import strategies as st
 from support.harness.records import changed
 from support.paths import ROOT
 
+from deltamark.harness.benchmarks.cell import THROUGHPUT
 from deltamark.harness.console.table import FORMATS
 from deltamark.harness.history.series import commit_history, with_machines
-from deltamark.harness.report.history_page import history_page
 from deltamark.harness.report.page import ReportData, page
+from deltamark.harness.report.sections.history import history_page
 from deltamark.harness.results import store
-from deltamark.harness.results.record import MEASURING, TPCH, EngineInfo
+from deltamark.harness.results.record import MEASURING, EngineInfo
 from deltamark.harness.suites.registry import SUITES
 from deltamark.harness.tables.tpch import growth
 
 REFERENCE = ROOT / "results" / "reference"
 STORED, SESSIONS = store.read(REFERENCE).records, store.sessions(REFERENCE)
-QUERIES = [record for record in STORED if record.suite == TPCH]
-OTHERS = [record for record in STORED if record.suite != TPCH]
+QUERIES = [record for record in STORED if record.suite == THROUGHPUT]
+OTHERS = [record for record in STORED if record.suite != THROUGHPUT]
 
 NO_NUMBERS = {"seconds": [], "latency": {}, "problem": "the first line\nthe second"}
 BATCHES = [{}, {"logical": 1, "physical": 1}, {"logical": 1000, "physical": 100}, {"logical": 10**6, "physical": 1}]

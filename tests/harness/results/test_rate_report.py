@@ -8,7 +8,7 @@ import pytest
 from support.harness.suite_records import rates, suite_tables, texts
 
 from deltamark.harness.report.document import render
-from deltamark.harness.report.sections import rates as section
+from deltamark.harness.report.sections import suites as section
 
 CELLS = [
     rates("q01 on embedded", (1000, 0.001), (16_000, 0.002), (20_000, 0.9, "latency grows")),

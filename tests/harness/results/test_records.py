@@ -12,19 +12,17 @@ from support.harness.temporary_query import temporary_query
 from support.paths import ROOT
 
 from deltamark.errors import DeltamarkError
-from deltamark.harness.benchmarks.cell import Cell
+from deltamark.harness.benchmarks.cell import THROUGHPUT, Cell
 from deltamark.harness.cli.main import main
 from deltamark.harness.results import store
-from deltamark.harness.results.record import SPREAD, TPCH, EngineInfo, Origin, blank_query_record, of_queries, upgraded
+from deltamark.harness.results.record import SPREAD, EngineInfo, Origin, blank_record, of_queries, upgraded
 from deltamark.harness.suites.plan import Effort, Plan
-from deltamark.harness.suites.table_cell import TableCell
-from deltamark.harness.suites.tpch.grid import SampledCell
 
 ORIGIN = Origin("code", "versions", "commit", "session")
 
 
 def record(name="q01", **changes):
-    blank = blank_query_record(Cell(name, "1", logical=1, physical=1000), 0, data="data", origin=ORIGIN)
+    blank = blank_record(Cell(name, "1", logical=1, physical=1000, data="data"), ORIGIN)
     numbers = {"seconds": [0.5, 0.25], "tuples": 100, "batches": 10, "latency": dict.fromkeys(SPREAD, 0.1)}
     return changed(blank, requested_runs=3, **numbers, **changes)
 
@@ -86,32 +84,33 @@ def test_committed_cells_are_still_known_as_done(machine):
         cell = Cell(
             record.query, record.sf, record.workload, record.logical, record.physical, engine=record.engine,
             workers=record.workers, variant=record.variant, master="local[*]" * ("on local[*]" in record.cell),
+            sample=record.sample, data=record.data,
         )  # fmt: skip
         origin = Origin(record.code, record.versions)
-        blank = blank_query_record(cell, record.sample, data=record.data, origin=origin, external=record.external)
+        blank = blank_record(cell, origin, record.external)
         assert (blank.cell, blank.key) == (record.cell, record.key)
-        sampled = SampledCell(cell, record.sample, record.data, record.external)
         if record.status == "ok":
-            assert Plan([sampled], records, origin, Effort(record.requested_runs, record.limit)).remaining == []
+            assert blank.key in Plan([cell], records, origin, Effort(record.requested_runs, record.limit)).done
     for record in records:
-        if record.suite != TPCH:
+        if record.suite != THROUGHPUT:
             origin = Origin(record.code, record.versions)
             part = record.cell.removeprefix(f"{record.suite} {record.dataset} {record.table}").strip()
-            blank = TableCell(record.suite, record.table, record.dataset, part, record.data, list).blank(origin)
+            names = {"dataset": record.dataset, "table": record.table, "part": part}
+            blank = blank_record(Cell("", "", goal=record.suite, data=record.data, **names), origin)
             assert (blank.cell, blank.key) == (record.cell, record.key)
 
 
 def test_keys_name_what_a_number_depends_on():
     cell = Cell("q01", "1", physical=1000)
     keys = {
-        blank_query_record(each, sample, data=data, origin=origin).key
+        blank_record(each.but(sample=sample, data=data), origin).key
         for each in (cell, cell.but(logical=10), cell.but(workers=2), cell.but(variant="diffs"), cell.but(sf="10"))
         for sample in (0, 5)
         for data, origin in (("data", ORIGIN), ("data", changed(ORIGIN, code="other")), ("other", ORIGIN))
     }
     assert len(keys) == 30
     one, same = (
-        blank_query_record(each, 0, data="data", origin=origin)
+        blank_record(each.but(data="data"), origin)
         for each, origin in ((cell, ORIGIN), (cell.but(variant="data"), changed(ORIGIN, commit="other")))
     )
     assert one.key == same.key

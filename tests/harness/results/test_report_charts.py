@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 from support.harness.report_records import ON_SPARK, RECORDS, REPORT, record
 
+from deltamark.harness.report.marks import tooltip
 from deltamark.harness.report.page import page
-from deltamark.harness.report.tooltip import tooltip
 
 CHARTS = ("throughput", "latency", "state")
 

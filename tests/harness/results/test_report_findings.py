@@ -12,8 +12,8 @@ from support.harness.report_records import ON_SPARK, RECORDS, REPORT, TABLE_RECO
 from support.harness.suite_records import distances
 from support.harness.suite_records import record as table_record
 
-from deltamark.harness.report.history_page import history_page
 from deltamark.harness.report.page import page
+from deltamark.harness.report.sections.history import history_page
 from deltamark.harness.results.record import EngineInfo
 
 PEER = EngineInfo("a peer 1.2", "digest", "stream")

@@ -10,9 +10,20 @@ from support.harness.report_records import HOSTILE, record
 
 from deltamark.harness.cli.commands import load
 from deltamark.harness.cli.parser import Parser
-from deltamark.harness.report.charts.marks import Linear, Log, Markup, joined, short, tag, tick
-from deltamark.harness.report.charts.panel import CHARACTER, Axes, Vertical, verticals
-from deltamark.harness.report.tooltip import Tooltip, command, compare_command, tooltip
+from deltamark.harness.report.marks import (
+    Linear,
+    Log,
+    Markup,
+    Tooltip,
+    command,
+    compare_command,
+    joined,
+    short,
+    tag,
+    tick,
+    tooltip,
+)
+from deltamark.harness.report.panel import CHARACTER, Axes, Vertical, verticals
 
 
 def test_markup_escapes_all_but_markup():

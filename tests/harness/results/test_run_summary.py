@@ -10,8 +10,7 @@ from support.harness.suite_records import record as table_record
 from support.harness.table_records import record
 
 from deltamark.harness.benchmarks.cell import CROSSOVER, PHYSICAL, PRODUCT, SMALL
-from deltamark.harness.console.formatting import words
-from deltamark.harness.console.table import Table, text
+from deltamark.harness.console.table import Table, text, words
 from deltamark.harness.suites import reporter
 from deltamark.harness.suites.plan import Estimate
 from deltamark.harness.tables.lookup import Lookup

@@ -10,11 +10,10 @@ import pytest
 from support.harness.records import changed
 from support.harness.table_records import record, texts
 
-from deltamark.harness.console.formatting import NOTHING, brief, rate, words
-from deltamark.harness.console.table import FORMATS, Table
+from deltamark.harness.console.table import FORMATS, NOTHING, Table, brief, rate, words
 from deltamark.harness.results import published
 from deltamark.harness.results.record import EngineInfo, latest
-from deltamark.harness.suites.tpch.grid import GridSettings, grid_cells
+from deltamark.harness.suites.grid import GridSettings, grid_cells
 from deltamark.harness.tables.lookup import Lookup
 from deltamark.harness.tables.tpch import crossover_size, tables
 
@@ -230,7 +229,7 @@ def test_every_measured_cell_is_in_a_table():
         sf=Decimal(1), queries=("q01", "q15"), variants=("all",), logical=(1, 3, 1000), physical=(1, 7, 1000),
         product=(100_000,), workers=(1, 2), engines=("embedded", "duckdb"), workload=("insert", "window:9"),
     )  # fmt: skip
-    cells = [cell.cell for each in (settings, GridSettings(sf=Decimal(1))) for cell in grid_cells(each)]
+    cells = [cell for each in (settings, GridSettings(sf=Decimal(1))) for cell in grid_cells(each)]
     records = [
         changed(record(each.query, each.logical, each.physical, workers=each.workers, engine=each.engine,
                        workload=each.workload, variant=each.variant), seconds=[1000.0 + at], tuples=7, batches=1)

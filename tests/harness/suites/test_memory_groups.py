@@ -16,9 +16,7 @@ from support.paths import ROOT
 
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.cell import Cell
-from deltamark.harness.measure.runs import CellJob
-from deltamark.harness.suites.memory.groups import GroupPlace, candidates, find_place
-from deltamark.harness.suites.memory.trial import Trials
+from deltamark.harness.suites.memory.trial import GroupPlace, Trials, candidates, find_place
 
 MEGABYTE = 1 << 20
 
@@ -98,27 +96,27 @@ RECOMPUTE = f"exec:{ROOT / 'examples' / 'recompute.py'}"
 
 @pytest.mark.parametrize(("engine", "limit"), [("embedded", 64 * MEGABYTE), (RECOMPUTE, 24 * MEGABYTE)])
 def test_a_run_without_enough_memory_does_not_pass(trials, engine, limit):
-    outcome = trials.run(CellJob(Cell("q06", "0.001", engine=engine), 0, 1, {}), seconds=60, limit=limit)
+    outcome = trials.run(Cell("q06", "0.001", engine=engine), {}, seconds=60, limit=limit)
     assert outcome.problem == "killed"
     assert outcome.peak_bytes <= limit
 
 
 def test_a_run_with_enough_memory_has_figures(trials):
-    outcome = trials.run(CellJob(Cell("q06", "0.001"), 0, 1, {}), seconds=60, limit=1 << 30)
+    outcome = trials.run(Cell("q06", "0.001"), {}, seconds=60, limit=1 << 30)
     assert outcome.problem == ""
     assert outcome.reply.digest.startswith(("1", "2", "3", "4", "5", "6", "7", "8", "9"))
     assert 0 < outcome.reply.figures["opened_bytes"][0] < outcome.peak_bytes
 
 
 def test_a_run_over_time_does_not_pass(trials):
-    outcome = trials.run(CellJob(Cell("q06", "0.001"), 0, 1, {}), seconds=0.01)
+    outcome = trials.run(Cell("q06", "0.001"), {}, seconds=0.01)
     assert outcome.problem == "over 0 s"
 
 
 MAKE_AND_WAIT = """
 import subprocess, sys, time
 from pathlib import Path
-from deltamark.harness.suites.memory.groups import GroupPlace
+from deltamark.harness.suites.memory.trial import GroupPlace
 group = GroupPlace(Path(sys.argv[1]), int(sys.argv[2])).make()
 process = subprocess.Popen(group.command(["sleep", "600"]))
 while not (group.directory / "cgroup.procs").read_text():

@@ -10,14 +10,12 @@ from support.harness.suite_records import record, suite_tables, texts
 
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.cell import Cell
+from deltamark.harness.check.answers import WrongAnswerError
 from deltamark.harness.cli.main import main
 from deltamark.harness.measure.client import CellReply
 from deltamark.harness.suites import registry
 from deltamark.harness.suites.memory import trial
-from deltamark.harness.suites.memory.groups import GroupPlace
-from deltamark.harness.suites.memory.trial import Outcome, Trials
-from deltamark.harness.suites.table_cell import WrongAnswerError
-from deltamark.harness.suites.tpch.grid import SampledCell
+from deltamark.harness.suites.memory.trial import GroupPlace, Outcome, Trials
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 
@@ -34,9 +32,9 @@ def trials(monkeypatch):
         monkeypatch.setattr(module, "find_place", lambda: place)
 
     def set_replies(*, free=PASSED, limited=PASSED):
-        def run(_self, job, *, seconds, limit=None):
+        def run(_self, _cell, answers, *, seconds, limit=None):
             assert seconds > 0
-            assert bool(job.answers) == (limit is None), "answers are compared without a limit, digests under limits"
+            assert bool(answers) == (limit is None), "answers are compared without a limit, digests under limits"
             if limit is not None and limit < NEEDED:
                 return Outcome(CellReply(status="failed", problem="ended"), 1, limit)
             return Outcome(free if limit is None else limited, 0, PEAK)
@@ -49,8 +47,8 @@ def trials(monkeypatch):
 
 @pytest.fixture
 def measure_q06(chunked):
-    sampled = SampledCell(Cell("q06", "0.001"), 0)
-    return lambda: [*trial.measure(sampled, "q06", chunked.directory, 60.0)]
+    cell = Cell("q06", "0.001", goal="memory", part="q06")
+    return lambda: [*trial.measure(cell, chunked.directory, 60.0)]
 
 
 @pytest.mark.usefixtures("trials")
@@ -97,7 +95,7 @@ def test_a_query_that_fails_without_a_limit_is_a_failure(trials, measure_q06):
 def test_a_refused_query_has_no_number(trials, measure_q06):
     trials(free=CellReply(status="refused", problem="no subqueries"))
     (row,) = measure_q06()
-    (table,) = suite_tables([record(row.name, note=row.note, suite="memory", table="least")], "memory")
+    (table,) = suite_tables([record("q06", note=row.note, suite="memory", table="least")], "memory")
     assert texts(table) == [["q06", "refused", "-", "-", "-", "-", "refused: no subqueries"]]
 
 

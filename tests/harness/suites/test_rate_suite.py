@@ -13,21 +13,22 @@ from support.harness.suite_records import record, suite_tables, texts
 
 from deltamark.datagen.workloads.registry import workload
 from deltamark.harness.benchmarks.cell import Cell
+from deltamark.harness.check.answers import WrongAnswerError
 from deltamark.harness.cli.main import main
 from deltamark.harness.engines.base import RefusedError
 from deltamark.harness.suites import rate
-from deltamark.harness.suites.rate import OpenRun, RateCell, Trials, problem_of
-from deltamark.harness.suites.table_cell import WrongAnswerError
+from deltamark.harness.suites.rate import OpenRun, TrialRules, Trials, problem_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 
-OF_Q06 = RateCell(Cell("q06", "0.001", physical=1000), "steady", seconds=1.0, limit=0.5, tries=2)
+OF_Q06 = Cell("q06", "0.001", physical=1000, arrivals="steady")
+RULES = TrialRules(seconds=1.0, limit=0.5, tries=2)
 
 
 @pytest.fixture
 def trials(chunked):
     """Trials of q06, of which none has run."""
-    return Trials(OF_Q06, chunked, workload(chunked, "insert"), 4000, 7)
+    return Trials(OF_Q06, RULES, chunked, workload(chunked, "insert"), 4000, 7)
 
 
 DUE = np.arange(100) / 100
@@ -72,8 +73,10 @@ def test_a_trial_is_sustained_if_its_latency_is_short_and_does_not_grow(run, pro
 
 
 def test_a_query_without_changes_after_the_load_is_refused(chunked):
-    of = replace(OF_Q06, cell=Cell("q11", "0.001", "update:30", physical=1000))
-    assert [row.note for row in rate.measure(of, chunked.directory)] == ["refused: nothing changes after the load"]
+    cell = OF_Q06.but(query="q11", workload="update:30")
+    assert [row.note for row in rate.measure(cell, RULES, chunked.directory)] == [
+        "refused: nothing changes after the load"
+    ]
 
 
 def test_a_rate_that_fails_is_tried_again(trials, monkeypatch):
@@ -87,9 +90,9 @@ def test_a_rate_that_fails_is_tried_again(trials, monkeypatch):
 def test_a_trial_that_loses_changes_is_wrong(trials, monkeypatch):
     for name in ("MAX_GROWTH", "MAX_SHARE"):
         monkeypatch.setattr(rate, name, 1e9)
-    changes = rate._checked_changes(OF_Q06.cell, trials.dataset, trials.work)
-    rounds = rate.rounds_of(trials.dataset)(OF_Q06.cell)
-    whole = replace(trials, rounds=rounds, changes=changes, of=replace(OF_Q06, seconds=1e6, limit=1e6))
+    changes = rate._checked_changes(OF_Q06, trials.dataset, trials.work)
+    rounds = rate.rounds_of(trials.dataset)(OF_Q06)
+    whole = replace(trials, rounds=rounds, changes=changes, rules=replace(RULES, seconds=1e6, limit=1e6))
     assert whole.passes(1e6)
     with pytest.raises(WrongAnswerError, match=rf"has {changes} changes: not {changes + 1}"):
         replace(whole, changes=changes + 1).passes(1e6)
@@ -100,8 +103,8 @@ def test_a_refused_query_has_no_rate(chunked, monkeypatch):
         raise RefusedError("peer refuses q06", "no decimals", "leave the query out")
 
     monkeypatch.setattr(rate, "_checked_changes", refuse)
-    (row,) = rate.measure(OF_Q06, chunked.directory)
-    (table,) = suite_tables([record(row.name, note=row.note, suite="rate", table="trials")], "rate")
+    (row,) = rate.measure(OF_Q06, RULES, chunked.directory)
+    (table,) = suite_tables([record(row.row, note=row.note, suite="rate", table="trials")], "rate")
     assert texts(table) == [["q06 on embedded", "refused", *["-"] * 8]]
 
 

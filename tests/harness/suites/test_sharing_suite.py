@@ -7,10 +7,10 @@ import re
 import pytest
 
 from deltamark.harness.benchmarks.cell import Cell
+from deltamark.harness.check.answers import WrongAnswerError
 from deltamark.harness.cli.main import main
 from deltamark.harness.suites import sharing
 from deltamark.harness.suites.sharing import SharedQueries, arrangements, check, loads
-from deltamark.harness.suites.table_cell import WrongAnswerError
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 
@@ -37,7 +37,7 @@ def test_shared_queries_keep_fewer_rows_than_separate_ones(shared):
 
 
 def test_shared_arrangements_are_named_with_their_readers(shared):
-    assert ("lineitem, by orderkey", "q05 q21") in [(row.name, row.note) for row in arrangements(shared)]
+    assert ("lineitem, by orderkey", "q05 q21") in [(row.row, row.note) for row in arrangements(shared)]
 
 
 def test_the_suite_measures_every_table(data, tmp_path, capsys):

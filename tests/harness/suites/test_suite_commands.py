@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import nullcontext
 
 import pytest
 from support.harness.records import changed
@@ -19,12 +20,13 @@ from support.harness.suite_records import (
     rates,
 )
 
+from deltamark.harness.check.answers import WrongAnswerError
 from deltamark.harness.cli.main import main
 from deltamark.harness.cli.results import readme
 from deltamark.harness.cli.results.readme import section
 from deltamark.harness.results import store
+from deltamark.harness.suites.measurer import ForkingMeasurer
 from deltamark.harness.suites.registry import SUITES, GraphSuite
-from deltamark.harness.suites.table_cell import WrongAnswerError, forking
 from deltamark.harness.system import machine
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
@@ -97,7 +99,7 @@ def fakes(monkeypatch):
             return fakes.cells
 
         def measurer(self, plan):
-            return forking(plan, int)
+            return nullcontext(ForkingMeasurer(plan, fakes))
 
     monkeypatch.setitem(SUITES, "graph", FakeSuite)
     return fakes
@@ -164,7 +166,7 @@ def test_a_stopped_suite_shows_its_records(fakes, tmp_path, capsys, monkeypatch,
     directory = tmp_path / machine.name(machine.facts())
     if interrupt == "STOP":
         monkeypatch.setattr(
-            "deltamark.harness.suites.table_cell.control_seconds", lambda: (directory / "STOP").touch() or 0.1
+            "deltamark.harness.suites.measurer.control_seconds", lambda: (directory / "STOP").touch() or 0.1
         )
     else:
         fakes.interrupted = "4-clique"

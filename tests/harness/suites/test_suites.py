@@ -24,8 +24,9 @@ from support.harness.suite_records import (
 )
 
 from deltamark.errors import DeltamarkError
+from deltamark.harness.measure.client import CellReply
 from deltamark.harness.results import store
-from deltamark.harness.results.record import TableRow, latest
+from deltamark.harness.results.record import latest
 from deltamark.harness.suites.plan import Effort
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
@@ -143,7 +144,7 @@ def test_cost_is_the_fewest_workers_that_beat_one_thread():
 
 def test_the_rows_of_a_cell_are_records_of_one_measurement(tmp_path):
     fakes = FakeCells()
-    fakes.rows = [TableRow(name, FIGURES, "a note") for name in ("one", "two")]
+    fakes.rows = [CellReply(row=name, figures=FIGURES, note="a note") for name in ("one", "two")]
     found = measure(fakes, Sink())
     assert [each.row for each in found] == ["one", "two"] * 3
     assert {each.note for each in found} == {"a note"}

@@ -7,7 +7,7 @@ from support.harness.suite_records import record as row_record
 
 from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.report.page import ReportData
-from deltamark.harness.results.record import Origin, blank_query_record
+from deltamark.harness.results.record import Origin, blank_record
 
 HOSTILE = "<script>fetch('//x')</script> \" ' & </style> -->"
 FACTS = {
@@ -26,8 +26,10 @@ def session(name):
 def record(query="q01", logical=1, physical=1000, seconds=0.5, **changes):
     cell = {name: changes.pop(name) for name in ("engine", "workload", "workers", "variant") if name in changes}
     origin = Origin("code", "versions", changes.pop("commit", "c0ffee"), changes.pop("session", "2026-01-01"))
-    measured = Cell(query, "1", logical=logical, physical=physical, **cell)
-    empty = blank_query_record(measured, changes.pop("sample", 20_000), data="data", origin=origin)
+    sample = changes.pop("sample", 20_000)
+    empty = blank_record(
+        Cell(query, "1", logical=logical, physical=physical, sample=sample, data="data", **cell), origin
+    )
     fields = {
         "seconds": [seconds], "tuples": 6_000_000, "batches": 60, "state_rows": 9, "state_bytes": 2_000_000,
         "latency": {"p50": seconds / 90, "p95": seconds / 80, "p99": seconds / 70, "max": seconds / 60},

@@ -7,10 +7,13 @@ import signal
 import time
 from functools import partial
 
-from deltamark.harness.results.record import Origin, Record, TableRow
+from deltamark.harness.benchmarks.cell import Cell
+from deltamark.harness.check.answers import WrongAnswerError
+from deltamark.harness.measure.client import CellReply
+from deltamark.harness.results.record import Origin, Record
+from deltamark.harness.suites.measurer import ForkingMeasurer
 from deltamark.harness.suites.plan import Effort, Plan, Runner
 from deltamark.harness.suites.registry import SUITES
-from deltamark.harness.suites.table_cell import ForkingMeasurer, TableCell, WrongAnswerError
 
 ORIGIN = Origin("code", "versions", "commit", "session")
 FIGURES = {"found": [7], "indexed": [0.5], "batches": [1], "seconds_w1": [2.0, 1.0], "seconds_w2": [1.5],
@@ -20,26 +23,23 @@ EFFORT = Effort(1, 600.0)
 
 
 class FakeCells:
-    """Cells of a table that only yield a row. done: the functions that some of them call in their process."""
+    """A suite whose cells only yield a row. done: the functions that some of them call in their process."""
 
     def __init__(self, **done):
         self.prepared, self.done, self.interrupted, self.rows = [], done, "", None
         self.cells = [
-            TableCell(
-                "graph", "static", "rmat:7", name, "data", partial(self._measure, name), partial(self._prepare, name),
-                verified="by hand",
-            )
+            Cell(name, "rmat:7", goal="graph", table="static", dataset="rmat:7", part=name, data="data")
             for name in MOTIFS
-        ]  # fmt: skip
+        ]
 
-    def _prepare(self, name):
-        self.prepared.append(name)
-        if name == self.interrupted:
+    def prepare(self, cell):
+        self.prepared.append(cell.query)
+        if cell.query == self.interrupted:
             raise KeyboardInterrupt
 
-    def _measure(self, name):
-        self.done.get(name, int)()
-        yield from [TableRow(name, FIGURES)] if self.rows is None else self.rows
+    def measure(self, cell):
+        self.done.get(cell.query, int)()
+        yield from [CellReply(figures=FIGURES, verified="by hand")] if self.rows is None else self.rows
 
 
 def fails(error):
@@ -80,7 +80,7 @@ class Silent:
 
 def measure(fakes, sink, known=(), origin=ORIGIN, effort=EFFORT):
     plan = Plan(fakes.cells, known, origin, effort)
-    runner = Runner(plan, ForkingMeasurer(plan), sink, Silent())
+    runner = Runner(plan, ForkingMeasurer(plan, fakes), sink, Silent())
     runner.run()
     return [record for records in runner.measured for record in records]
 
@@ -156,7 +156,7 @@ def trial(name, rate, p99, note=""):
     }  # fmt: skip
     if "burst" in name:
         figures["recovery"] = 3 * p99
-    return TableRow(name, {name: [value] for name, value in figures.items()}, note)
+    return CellReply(row=name, figures={name: [value] for name, value in figures.items()}, note=note)
 
 
 def rates(name, *trials):
@@ -164,7 +164,7 @@ def rates(name, *trials):
     made = [trial(name, *each) for each in trials or ((1000, 0.001), (4000, 0.002), (4200, 0.5, "latency grows"))]
     return [
         record(
-            row.name, row.figures, note=row.note, suite="rate", dataset="SF 1", table="trials",
+            row.row, row.figures, note=row.note, suite="rate", dataset="SF 1", table="trials",
             cell=f"rate SF 1 trials {name}", session="session", verified="oracle",
         )
         for row in made

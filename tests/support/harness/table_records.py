@@ -5,15 +5,14 @@ from __future__ import annotations
 from support.harness.records import changed
 
 from deltamark.harness.benchmarks.cell import Cell
-from deltamark.harness.results.record import Origin, blank_query_record
+from deltamark.harness.results.record import Origin, blank_record
 
 ORIGIN = Origin("code", "versions")
 
 
 def record(name, logical, physical, took=0.5, **changes):
     cell = {key: changes.pop(key) for key in ("workers", "engine", "workload", "variant") if key in changes}
-    of = Cell(name, "1", logical=logical, physical=physical, **cell)
-    made = blank_query_record(of, 0, data="data", origin=ORIGIN)
+    made = blank_record(Cell(name, "1", logical=logical, physical=physical, data="data", **cell), ORIGIN)
     latency = dict.fromkeys(("p50", "p95", "p99", "max"), took)
     return changed(made, **{"seconds": [took], "tuples": 6_000_000, "batches": 60, "latency": latency, **changes})
 

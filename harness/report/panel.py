@@ -1,12 +1,8 @@
-"""A panel: lines over two axes, small enough for several panels in a row.
+"""The two forms of charts, and the most important numbers at the top of the page.
 
-Vertical marks of a panel at positions of its x axis, with labels that do not overlap.
-
-A list of strips: one line for each query, all over the same axis.
-
-Positions are shares of the width, so letters and marks have the same size on every screen.
-
-The most important numbers, at the top of the page.
+A panel has lines over two axes, and is small enough for several in a row; its vertical marks have labels that do not
+overlap. A list of strips has one line for each query, all over the same axis. Positions on a strip are shares of its
+width, so letters and marks have the same size on every screen.
 """
 
 from __future__ import annotations
@@ -15,15 +11,16 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from deltamark.harness.console.formatting import TableEntry, brief, rate, ratio
+from deltamark.harness.console.table import TableEntry, brief, rate, ratio
 from deltamark.harness.measure.stats import geomean
-from deltamark.harness.report.charts.marks import (
+from deltamark.harness.report.marks import (
     Format,
     Keys,
     LineKind,
     Look,
     Markup,
     Scale,
+    Tooltip,
     data,
     joined,
     point,
@@ -31,7 +28,6 @@ from deltamark.harness.report.charts.marks import (
     shape,
     tag,
 )
-from deltamark.harness.report.tooltip import Tooltip
 from deltamark.harness.results.record import Record
 from deltamark.harness.tables.lookup import Lookup
 
@@ -79,11 +75,41 @@ STRIP_HEIGHT, MIDDLE = 24, 12
 
 
 @dataclass(frozen=True)
+class DataPoint:
+    x: float
+    y: float
+    tooltip: Tooltip
+    interval: tuple[float, float] | None = None
+    """The interval that a bar shows."""
+
+
+@dataclass(frozen=True)
+class Line:
+    look: Look
+    kind: LineKind
+    keys: Keys
+    points: Sequence[DataPoint]
+
+
+def single(  # noqa: PLR0913 (the parts of a mark)
+    look: Look,
+    keys: Keys,
+    value: float,
+    tooltip: Tooltip,
+    *,
+    kind: LineKind = "solid",
+    interval: tuple[float, float] | None = None,
+) -> Line:
+    """Return a mark of a strip."""
+    return Line(look, kind, keys, [DataPoint(0, value, tooltip, interval)])
+
+
+@dataclass(frozen=True)
 class Strip:
-    """The marks of one line, and the number at its end."""
+    """The marks of one line, whose values are their y, and the number at its end."""
 
     name: str
-    marks: Iterable[Markup]
+    marks: Iterable[Line]
     number: str
     keys: Keys
 
@@ -95,25 +121,25 @@ def strips(scale: Scale, write: Format, rows: Iterable[Strip], *, label: str) ->
     axis = tag("div", tag("span"), tag("svg", labels, height=18), tag("span"), class_="strip axis", aria_hidden="true")
     grid = tag("g", [tag("line", class_="grid", x1=x, x2=x, y1=0, y2="100%") for _, x in ticks], aria_hidden="true")
     return tag(
-        "div", title, axis, [_strip(row, grid) for row in rows], class_="strips", tabindex=0, role="group",
+        "div", title, axis, [_strip(row, scale, grid) for row in rows], class_="strips", tabindex=0, role="group",
         data_chart=True, aria_label=f"{label}; arrow keys go from point to point",
     )  # fmt: skip
 
 
-def dot(look: Look, scale: Scale, value: float, tooltip: Tooltip) -> Markup:
-    return point([shape(look, _percent(scale, value), MIDDLE)], tooltip)
-
-
-def spread(look: Look, scale: Scale, values: tuple[float, float, float], tooltip: Tooltip) -> Markup:
-    """Draw a line from the smallest value to the largest, with a mark at the middle one."""
-    low, middle, high = (_percent(scale, value) for value in values)
-    line = tag("line", class_="range", x1=low, x2=high, y1=MIDDLE, y2=MIDDLE)
-    return point([line, shape(look, middle, MIDDLE)], tooltip)
-
-
-def _strip(row: Strip, grid: Markup) -> Markup:
+def _strip(row: Strip, scale: Scale, grid: Markup) -> Markup:
     name, number = tag("span", row.name, class_="name"), tag("span", row.number, class_="number")
-    return tag("div", name, tag("svg", grid, row.marks, height=STRIP_HEIGHT), number, class_="strip", **data(row.keys))
+    marks = [
+        series(line.look, line.kind, line.keys, [_strip_mark(line.look, scale, datum) for datum in line.points])
+        for line in row.marks
+    ]
+    return tag("div", name, tag("svg", grid, marks, height=STRIP_HEIGHT), number, class_="strip", **data(row.keys))
+
+
+def _strip_mark(look: Look, scale: Scale, datum: DataPoint) -> Markup:
+    """Draw a point, on the line of its interval if it has one."""
+    ends = [_percent(scale, value) for value in datum.interval or ()]
+    line = [tag("line", class_="range", x1=ends[0], x2=ends[1], y1=MIDDLE, y2=MIDDLE)] if ends else []
+    return point([*line, shape(look, _percent(scale, datum.y), MIDDLE)], datum.tooltip)
 
 
 def _percent(scale: Scale, value: float) -> str:
@@ -169,23 +195,6 @@ LEFT, RIGHT, TOP, BOTTOM = 44, 288, 22, 178
 
 CHARACTER = 5.6
 """The width of a character of a label, in pixels."""
-
-
-@dataclass(frozen=True)
-class DataPoint:
-    x: float
-    y: float
-    tooltip: Tooltip
-    interval: tuple[float, float] | None = None
-    """The interval that a bar shows."""
-
-
-@dataclass(frozen=True)
-class Line:
-    look: Look
-    kind: LineKind
-    keys: Keys
-    points: Sequence[DataPoint]
 
 
 @dataclass(frozen=True)

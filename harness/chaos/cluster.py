@@ -1,16 +1,15 @@
-"""A standalone cluster of Spark on a network of hosts: a master, workers with one core each, and a host for drivers.
+"""Trials of Spark on a cluster of hosts of this machine, each with a fault that strikes a host or the link of one.
 
-All hosts see the files of this machine, as machines see a shared directory. Each has a disk of its own, which has the
-directories of its worker and executors, and their temporary files.
+A standalone cluster has a master, workers with one core each, and a host for drivers, on a network of their own: each
+host has a link to one switch, so two runs have the same addresses without a conflict. All hosts see the files of this
+machine, as machines see a shared directory; each has a disk of its own for its worker, executors and temporary files.
 
-A network of hosts: each has a link to one switch, which is a bridge on a host of its own.
+A host is a set of namespaces with an own network, name, disk and process table. They have no names: the kernel removes
+them, with all processes and mounts in them, when their first process ends. It ends with its standard input, a pipe from
+this process. So nothing remains even if this process is killed.
 
-The network is apart from that of this machine, so two runs have the same addresses without a conflict.
-
-A host on this machine: a set of namespaces with an own network, name, disk and process table.
-
-The namespaces have no names: the kernel removes them, with all processes and mounts in them, when their first process
-ends. It ends with its standard input, a pipe from this process. So nothing remains even if this process is killed.
+A query must yield the golden stream in spite of a fault, generated data must be that of this machine, and no executor
+may be left after its driver.
 """
 
 from __future__ import annotations
@@ -20,17 +19,25 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from random import Random
+from typing import Literal
 
 import psutil
 
+from deltamark.datagen.dataset import Dataset
+from deltamark.datagen.scratch import scratch
 from deltamark.datagen.spark.java import java_home
 from deltamark.datagen.spark.session import ONE_CORE
 from deltamark.errors import DeltamarkError
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.chaos import running as processes
+from deltamark.harness.chaos.running import POLL_S, SHUTDOWN_TIMEOUT_S, run
+from deltamark.harness.chaos.spark import START_LIMIT_S, SparkOutcome, SparkStrike, StrikePlan, survive
+from deltamark.harness.chaos.trial import DataTrial, differences, digests
 from deltamark.harness.system.machine import ROOT
 
 SWITCH, BRIDGE, INTERFACE = "switch", "bridge", "eth0"
@@ -219,7 +226,7 @@ EXECUTOR_MB = 1024
 EXECUTOR = "CoarseGrainedExecutorBackend"
 """A word in the command line of an executor."""
 
-START_TIMEOUT_S, POLL_S = 120.0, 0.1
+START_TIMEOUT_S = 120.0
 """The time in which a process of the cluster must be ready, of which it needs a few seconds."""
 
 READY = {"Master": "I have been elected leader", "Worker": "Successfully registered with master"}
@@ -302,3 +309,105 @@ def cluster(directory: Path) -> Iterator[Cluster]:
     """Start a cluster; end it with the block. directory: an empty one, for logs and for the state of the master."""
     with network((MASTER, DRIVER, *WORKERS), directory) as net:
         yield Cluster(net, directory)
+
+
+Fault = Literal["none", "link", "flap", "slow", "lost", "master", "disk"]
+
+LINK_DOWN_S = 30.0
+FLAPS, FLAP_S = 8, 2.0
+"""The times that a flapping link goes down, and the longest time that it stays down or up."""
+
+SLOW_RATE, SLOW_S = "2mbit", 30.0
+MASTER_DOWN_S = 5.0
+
+
+def none(_cluster: Cluster, _host: str, _chance: Random) -> str:
+    """Leave the cluster alone."""
+    return "no fault"
+
+
+def link(cluster: Cluster, host: str, _chance: Random) -> str:
+    """Take a link down for a while."""
+    with cluster.network.unplugged(host):
+        time.sleep(LINK_DOWN_S)
+    return f"the link of {host} down for {LINK_DOWN_S:.0f} s"
+
+
+def flap(cluster: Cluster, host: str, chance: Random) -> str:
+    """Take a link down and up again several times."""
+    for _ in range(FLAPS):
+        with cluster.network.unplugged(host):
+            time.sleep(chance.uniform(0, FLAP_S))
+        time.sleep(chance.uniform(0, FLAP_S))
+    return f"the link of {host} down {FLAPS} times"
+
+
+def slow(cluster: Cluster, host: str, _chance: Random) -> str:
+    """Limit the rate of a link for a while."""
+    with cluster.network.slowed_down(host, SLOW_RATE):
+        time.sleep(SLOW_S)
+    return f"the link of {host} at {SLOW_RATE} for {SLOW_S:.0f} s"
+
+
+def lost(cluster: Cluster, host: str, _chance: Random) -> str:
+    """Take a host away for good, as a power cut does."""
+    cluster.network.remove(host)
+    return f"{host} lost"
+
+
+def master(cluster: Cluster, _host: str, _chance: Random) -> str:
+    """Kill the master, and start it again."""
+    cluster.restart_master(MASTER_DOWN_S)
+    return f"the master restarted after {MASTER_DOWN_S:.0f} s"
+
+
+def disk(cluster: Cluster, host: str, _chance: Random) -> str:
+    """Fill the disk of a host, for good."""
+    cluster.network.hosts[host].fill_disk()
+    return f"the disk of {host} full"
+
+
+FAULTS: Mapping[Fault, Callable[[Cluster, str, Random], str]] = {
+    "none": none, "link": link, "flap": flap, "slow": slow, "lost": lost, "master": master, "disk": disk,
+}  # fmt: skip
+
+
+def striking(cluster: Cluster, fault: Fault) -> SparkStrike:
+    """Return the strike of a fault."""
+    return lambda _driver, chance: FAULTS[fault](cluster, chance.choice(WORKERS), chance)
+
+
+MAX_DELAY_S = 10.0
+"""The largest time from the first commit to the fault."""
+
+
+def survive_fault(cell: Cell, dataset: Dataset, fault: Fault, chance: Random) -> SparkOutcome:
+    """Run a query on a new cluster to its end, and strike one fault meanwhile."""
+    with scratch() as directory, cluster(directory) as running:
+        plan = StrikePlan(striking(running, fault), 1, MAX_DELAY_S, running.driver_command)
+        outcome = survive(cell.but(master=running.url), dataset, plan, chance)
+        outcome.problems += _left(running)
+        return outcome
+
+
+def generate(settings: Sequence[str], dataset: Dataset) -> list[str]:
+    """Generate data on a new cluster; return the laws that do not hold.
+
+    settings: those that name the data; dataset: the same data, of this machine.
+    """
+    with scratch() as directory, cluster(directory) as running:
+        trial = DataTrial([*settings, f"MASTER={running.url}"], directory, running.driver_command)
+        trial.prepare()
+        done = run(trial.command, START_LIMIT_S)
+        if done.code != 0:
+            return [f"the generation of data ended with {done.code}: {done.errors.strip()}"]
+        found = differences(digests(directory / "data" / dataset.directory.name), digests(dataset.directory))
+        return [*found, *(f"process {name} was left" for name in done.remaining), *_left(running)]
+
+
+def _left(running: Cluster) -> list[str]:
+    """Wait until no executor is left; name those that do not end."""
+    deadline = time.monotonic() + SHUTDOWN_TIMEOUT_S
+    while (left := running.executors()) and time.monotonic() < deadline:
+        time.sleep(POLL_S)
+    return [f"the executor {process.pid} was left" for process in left]

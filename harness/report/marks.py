@@ -1,27 +1,98 @@
-"""The marks of charts, their tooltips, and legends.
+"""The marks of charts, their looks, legends, scales and tooltips, and sentences that compare engines.
 
-A look is a color and an outline, mostly of an engine. The kind of a line distinguishes batchings and workloads.
-
-HTML and SVG as text. Strings are escaped, except those that are markup already.
-
-The records that charts draw, and the colors and outlines of engines and workloads in all charts.
-
-Scales: the positions of values on an axis, and its ticks.
+A look is a color and an outline, mostly of an engine. The kind of a line distinguishes batchings and workloads. A
+tooltip names the cell, its numbers, and the command that measures it again. HTML and SVG are text, in which strings are
+escaped, except those that are markup already.
 """
 
 from __future__ import annotations
 
 import html
 import math
+import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from deltamark.harness.benchmarks.benchmark import DEFAULT as BENCHMARK
+from deltamark.harness.benchmarks.cell import DEFAULT_ENGINE
+from deltamark.harness.console.table import TableEntry, brief, count, counted, listed, megabytes, rate
 from deltamark.harness.engines.base import short_name
 from deltamark.harness.engines.duckdb import DuckDBEngine
-from deltamark.harness.report.tooltip import Tooltip
-from deltamark.harness.results.record import Record
+from deltamark.harness.measure.stats import geomean
+from deltamark.harness.results.plausibility import doubt_of
+from deltamark.harness.results.record import PROJECT, Record
 from deltamark.harness.tables.lookup import Lookup, recorded_capabilities
+
+VERIFIED = {"oracle": "answers equal DuckDB's", "digest": "same change stream as a cell whose answers equal DuckDB's"}
+
+
+@dataclass(frozen=True)
+class Tooltip:
+    """The text that the script shows for a point."""
+
+    title: str
+    lines: tuple[str, ...]
+    command: str
+
+
+def tooltip(record: Record) -> Tooltip:
+    p50, p99, slowest = (brief(record.latency[part]).text for part in ("p50", "p99", "max"))
+    lines = (
+        f"{rate(record.rate).text}: {count(record.tuples).text} tuples in {brief(record.best).text}",
+        f"the fastest of {counted(len(record.seconds), 'run')}; a batch p50 {p50}, p99 {p99}, at most {slowest}",
+        f"state {count(record.state_rows).text} rows, {megabytes(record.state_bytes).text} MB",
+        VERIFIED.get(record.verified, "not verified"),
+        *([f"the time is not plausible: {doubt}"] if (doubt := doubt_of(record)) else []),
+    )
+    return Tooltip(title(record), lines, command(record))
+
+
+def title(record: Record) -> str:
+    """Name a cell in words."""
+    workers = f", {record.workers} workers" if record.workers > 1 else ""
+    variant = "" if record.is_default else f" ({record.variant})"
+    work = "" if record.is_plain else f", {record.workload}"
+    return f"{record.query}{variant}{work}, {record.logical} x {record.physical}, {short_name(record.engine)}{workers}"
+
+
+def command(record: Record) -> str:
+    """Return the command that measures a cell again, in another directory: in the same one the cell is done.
+
+    For REPO it has the name of the repository, whose directory is not known.
+    """
+    settings = {
+        "BENCHMARK": shlex.quote(record.benchmark), "SF": record.sf, "QUERIES": record.query,
+        "VARIANTS": "" if record.is_default else record.variant,
+        "WORKLOAD": record.workload, "LOGICAL": record.logical, "PHYSICAL": record.physical,
+        "WORKERS": record.workers, "ENGINES": shlex.quote(record.engine), "SAMPLE": record.sample,
+        "REPO": shlex.quote(record.repository), "RESULTS": "again",
+    }  # fmt: skip
+    return _command(
+        "make bench",
+        settings,
+        {"BENCHMARK": BENCHMARK, "VARIANTS": "", "WORKLOAD": "insert", "WORKERS": 1, "REPO": PROJECT},
+    )
+
+
+def compare_command(before: Record, after: Record) -> str:
+    """Return the command that compares two commits by a cell; only our engine over TPC-H has a past."""
+    base, head = (record.commit.removesuffix("+") for record in (before, after))
+    if before.engine != DEFAULT_ENGINE or before.benchmark != BENCHMARK:
+        return f"git log --oneline {base}..{head}"
+    settings = {
+        "BASE": base, "HEAD": head, "SF": before.sf, "QUERIES": before.query,
+        "VARIANT": "" if before.is_default else before.variant, "WORKLOAD": before.workload,
+        "LOGICAL": before.logical, "PHYSICAL": before.physical, "WORKERS": before.workers,
+    }  # fmt: skip
+    return _command("make compare", settings, {"VARIANT": "", "LOGICAL": 1, "WORKERS": 1})
+
+
+def _command(program: str, settings: Mapping[str, object], defaults: Mapping[str, object]) -> str:
+    """Return a command with the settings that are not its defaults."""
+    words = (f"{name}={value}" for name, value in settings.items() if value != defaults.get(name))
+    return " ".join([program, *words])
+
 
 VOID = ("input", "meta")
 
@@ -292,3 +363,33 @@ def _entry(entry: LegendEntry) -> Markup:
     line = tag("line", class_="line", x1=1, x2=27, y1=8, y2=8)
     sample = series(entry.look, entry.kind, {}, [line, shape(entry.look, 14, 8)])
     return tag("li", tag("svg", sample, width=28, height=16, aria_hidden="true"), entry.text)
+
+
+ByQuery = Mapping[str, float]
+"""A number for each query, or for each cell."""
+
+
+def engine_name(lookup: Lookup, engine: str, workers: int, *more: str) -> str:
+    """Name an engine and its number of workers without a comma: `spark-sql (recomputing, 2 shards)`."""
+    name, *others = [*runner_words(lookup, engine, workers).split(", "), *more]
+    return f"{name} ({', '.join(others)})" if others else name
+
+
+def side_by_side(lookup: Lookup, found: Mapping[EngineThreads, ByQuery], show: Callable[[float], TableEntry]) -> str:
+    """Return the geometric means of all engines, such as `8M/s with embedded and 1M/s with DuckDB`.
+
+    A mean over fewer queries than usual has their number.
+    """
+    most = max(map(len, found.values()))
+    parts = []
+    for each, numbers in found.items():
+        fewer = [f"over {len(numbers)}"] if len(numbers) < most else []
+        mean = show(geomean(number for number in numbers.values() if number > 0))
+        parts.append(f"{mean.text} with {engine_name(lookup, *each, *fewer)}")
+    return listed(parts)
+
+
+def over(found: Mapping[EngineThreads, ByQuery], noun: str = "queries") -> str:
+    """Name the queries, or the cells, of the means of `side_by_side`."""
+    names = max((list(numbers) for numbers in found.values()), key=len)
+    return f"in the geometric mean of {len(names)} {noun}" if len(names) > 1 else f"for {names[0]}"

@@ -1,18 +1,18 @@
-"""The suite of a benchmark: queries, workloads, batchings, workers and engines over one scale factor.
+"""Measurers: throughput is measured by the measurement server and its answers checked, other goals in a child.
 
-Each cell is measured in a child of the measurement server, and its answers are checked. All cells of a query, workload
-and L have one change stream. The first cell of each engine is compared with DuckDB's answers, also at drawn times
-inside batches, and only then is its digest a reference: that of every other cell must be equal to it. A stream with the
-changes of a batch at its end has the right answers at the ends of batches, so a comparison there makes no reference.
-With enough cores and memory the check of the next cell runs beside that of the current one; timed runs are always
-alone.
+All cells of a query, workload and L have one change stream. The first cell of each engine is compared with DuckDB's
+answers, also at drawn times inside batches, and only then is its digest a reference: that of every other cell must be
+equal to it. A stream with the changes of a batch at its end has the right answers at the ends of batches, so a
+comparison there makes no reference. With enough cores and memory the check of the next cell runs beside that of the
+current one; timed runs are always alone.
+
+The cells of other goals are measured by the function of their suite, which checks its answers itself.
 """
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+import gc
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Protocol
@@ -21,20 +21,17 @@ from msgspec.structs import replace
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.registry import workload
-from deltamark.harness.benchmarks.benchmark import DEFAULT, benchmark
-from deltamark.harness.benchmarks.cell import Cell
-from deltamark.harness.console.table import Table
-from deltamark.harness.engines.plans import specified_plan
-from deltamark.harness.engines.registry import DEFAULT as DEFAULT_ENGINE
+from deltamark.errors import DeltamarkError
+from deltamark.harness.benchmarks.benchmark import benchmark
+from deltamark.harness.benchmarks.cell import DEFAULT_ENGINE, THROUGHPUT, Cell
+from deltamark.harness.check.answers import WrongAnswerError
 from deltamark.harness.engines.registry import capabilities
-from deltamark.harness.measure.client import CellReply, CellRequest, MeasurementClient, OracleReply, ServerSpec
-from deltamark.harness.measure.windows import checkpoints, inner_times, rounds_of
-from deltamark.harness.results.record import TPCH, Record, of_queries
-from deltamark.harness.suites.plan import BenchmarkCell, Plan
-from deltamark.harness.suites.suite import DataSuite
-from deltamark.harness.suites.tpch.grid import GridSettings, SampledCell, grid_cells
-from deltamark.harness.system import machine
-from deltamark.harness.tables import tpch
+from deltamark.harness.measure.child import LimitError, run_in_child
+from deltamark.harness.measure.client import CellReply, CellRequest, OracleReply
+from deltamark.harness.measure.windows import checkpoints, inner_times
+from deltamark.harness.results.record import Record
+from deltamark.harness.suites.plan import Plan
+from deltamark.harness.system.clock import control_seconds
 
 DigestGroup = tuple[str, ...]
 
@@ -62,31 +59,30 @@ class CheckedMeasurer:
     _references: dict[DigestGroup, list[Record]] = field(default_factory=dict)
     """The records of each group that vouch for others: at least one of each engine that was measured."""
     _oracle_replies: dict[tuple[str, str], OracleReply] = field(default_factory=dict)
-    _prepared: dict[SampledCell, CellRequest[Cell] | Record] = field(default_factory=dict)
+    _prepared: dict[Cell, CellRequest[Cell] | Record] = field(default_factory=dict)
     """The requests of cells whose answers of DuckDB are there, or the records of cells for which it has none."""
 
     def __post_init__(self) -> None:
-        for name in {cell.cell.workload for cell in self._cells(self.plan.remaining)}:
+        for name in {cell.workload for cell in self.plan.remaining}:
             workload(self.dataset, name)  # reject unknown workloads before anything is measured
-        planned = {(cell.cell.benchmark, cell.cell.query) for cell in self._cells(self.plan.cells)}
+        planned = {(cell.benchmark, cell.query) for cell in self.plan.cells}
         for record in self.plan.done.values():
-            if record.suite == TPCH and (record.benchmark, record.query) in planned:  # the file of another may be gone
+            if (
+                record.suite == THROUGHPUT and (record.benchmark, record.query) in planned
+            ):  # the file of another may be gone
                 self._remember(record)
 
-    def measure(self, cell: BenchmarkCell, following: BenchmarkCell | None) -> list[Record]:
-        assert isinstance(cell, SampledCell)
-        assert isinstance(following, SampledCell | None)
+    def measure(self, cell: Cell, following: Cell | None) -> list[Record]:
         beside = following if following and self._may_check_beside(cell, following) else None
         record = self._measured(cell, beside)
         self._remember(record)
         return [record]
 
-    def _may_check_beside(self, cell: SampledCell, other: SampledCell) -> bool:
-        cells = (cell.cell, other.cell)
-        single = all(each.workers == 1 and capabilities(each.engine).checks_in_pairs for each in cells)
+    def _may_check_beside(self, cell: Cell, other: Cell) -> bool:
+        single = all(each.workers == 1 and capabilities(each.engine).checks_in_pairs for each in (cell, other))
         return self.checks_in_pairs and single and cell not in self._prepared
 
-    def _measured(self, cell: SampledCell, beside: SampledCell | None) -> Record:
+    def _measured(self, cell: Cell, beside: Cell | None) -> Record:
         prepared = self._prepared.pop(cell, None) or self._prepare(cell)
         if isinstance(prepared, Record):
             return prepared
@@ -95,21 +91,21 @@ class CheckedMeasurer:
         other = self._prepared.get(beside) if beside else None
         reply = self.service.cell(prepared, None if isinstance(other, Record) else other)
         record = self.plan.blank(cell)
-        if prepared.compare and (once := self._oracle_reply(cell.cell).once):
+        if prepared.compare and (once := self._oracle_reply(cell).once):
             record = replace(record, figures={"oracle_seconds": [once]})
         record = reply.fill(record)
-        return _judged(record, self._references.get(_digest_group(record), ()), cell.cell)
+        return _judged(record, self._references.get(_digest_group(record), ()), cell)
 
-    def _prepare(self, cell: SampledCell) -> CellRequest[Cell] | Record:
+    def _prepare(self, cell: Cell) -> CellRequest[Cell] | Record:
         """Request DuckDB's answers if the cell needs them; return a failed record if DuckDB has none."""
         record, rounds, times = self.plan.blank(cell), list[int](), list[int]()
         if not self._has_own_reference(record):
-            reply = self._oracle_reply(cell.cell)
+            reply = self._oracle_reply(cell)
             if reply.status != "ok":
                 return replace(record, status="failed", problem=f"DuckDB's answer: {reply.problem}")
             rounds, times = self._moments(cell)
         effort = self.plan.effort
-        return CellRequest(cell.cell, cell.sample, effort.runs, effort.limit, tuple(rounds), tuple(times))
+        return CellRequest(cell, effort.runs, effort.limit, tuple(rounds), tuple(times))
 
     def _has_own_reference(self, record: Record) -> bool:
         """Return whether the same engine has a reference: one of another engine does not say who errs."""
@@ -120,21 +116,20 @@ class CheckedMeasurer:
         """Request DuckDB's answers to a query at all moments at which any cell of the plan is compared."""
         name = (cell.query, cell.workload)
         if name not in self._oracle_replies or self._oracle_replies[name].status != "ok":
-            cells = [each for each in self._cells(self.plan.cells) if (each.cell.query, each.cell.workload) == name]
+            cells = [each for each in self.plan.cells if (each.query, each.workload) == name]
             rounds = sorted({number for each in cells for number in self._moments(each)[0]})
-            inside = sorted({(each.cell.logical, time) for each in cells for time in self._moments(each)[1]})
+            inside = sorted({(each.logical, time) for each in cells for time in self._moments(each)[1]})
             single = cell.but(engine=DEFAULT_ENGINE, workers=1)
             self._oracle_replies[name] = self.service.oracle_answers(single, rounds, ORACLE_TIMEOUT_S, inside)
         return self._oracle_replies[name]
 
-    def _moments(self, sampled: SampledCell) -> tuple[list[int], list[int]]:
+    def _moments(self, cell: Cell) -> tuple[list[int], list[int]]:
         """Draw the moments at which a cell is compared: after numbers of rounds, and at logical times inside rounds.
 
         In a session, all engines have the same times inside rounds.
         """
-        cell = sampled.cell
         work = workload(self.dataset, cell.workload)
-        rounds = checkpoints(cell, sampled.sample, work, self._chance(cell))
+        rounds = checkpoints(cell, work, self._chance(cell))
         if not capabilities(cell.engine).has_stream:
             return rounds, []
         stream = Cell(cell.query, cell.sf, cell.workload, cell.logical, benchmark=cell.benchmark)
@@ -146,10 +141,6 @@ class CheckedMeasurer:
     def _remember(self, record: Record) -> None:
         if record.vouches:
             self._references.setdefault(_digest_group(record), []).append(record)
-
-    @staticmethod
-    def _cells(cells: Iterable[BenchmarkCell]) -> list[SampledCell]:
-        return [cell for cell in cells if isinstance(cell, SampledCell)]
 
 
 def _digest_group(record: Record) -> DigestGroup:
@@ -188,61 +179,42 @@ def _listed(times: Sequence[float]) -> str:
     return ", ".join(map(str, times))
 
 
-CHECK_BYTES_PER_DATA_BYTE = 4
-"""The memory of a check relative to its data; a generous estimate, not measured."""
+class MeasuredSuite(Protocol):
+    """The functions of a suite that measure its cells: harness/suites/plan.py."""
+
+    def prepare(self, cell: Cell) -> None: ...
+
+    def measure(self, cell: Cell) -> Iterable[CellReply]: ...
 
 
-@dataclass(frozen=True, kw_only=True)
-class TpchSuite(GridSettings, DataSuite):
-    NAME = TPCH
-    TITLE = "TPC-H"
-    CODE = "suites.tpch"
+@dataclass(frozen=True)
+class ForkingMeasurer:
+    """Measures each cell in a child, so that a time-out, a crash or a lack of memory becomes the cell's record."""
 
-    def cells(self) -> Sequence[SampledCell]:
-        directory = self._wanted.directory
-        rounds = rounds_of(Dataset.open(directory)) if machine.data(directory) else None
-        cells = grid_cells(self, machine.data(directory), rounds)
-        files = {each.cell.query: each.cell for each in cells if each.cell.query not in self.home.queries}
-        for each in files.values() if self.home.source.specification(self.sf, "insert") else ():
-            specified_plan(each)  # a mistake in a file is one error, before any data is made
-        return cells
+    plan: Plan
+    suite: MeasuredSuite
 
-    def headline(self, plan: Plan) -> str:
-        """Describe the cells, such as `484 cells = 22 queries x 22 batchings`."""
-        cells = [cell.cell for cell in plan.cells if isinstance(cell, SampledCell)]
-        queries = len({cell.query for cell in cells})
-        batchings = len({(c.workload, c.engine, c.logical, c.physical, c.workers) for c in cells})
-        exactly = "=" if queries * batchings == len(cells) else "of"
-        return f"{len(cells)} cells {exactly} {queries} queries x {batchings} batchings"
+    def measure(self, cell: Cell, following: Cell | None) -> list[Record]:  # noqa: ARG002
+        control, blank = control_seconds(), self.plan.blank(cell)
+        return [replace(reply, control=control).fill(blank) for reply in self._replies(cell)]
 
-    @contextmanager
-    def measurer(self, plan: Plan) -> Iterator[CheckedMeasurer]:
-        dataset = Dataset.open(self._wanted.directory)
-        with closing(MeasurementClient(ServerSpec(dataset.directory))) as service:
-            measurer = CheckedMeasurer(plan, dataset, service, _has_room_for_two_checks(dataset))
-            service.warm(self.benchmark)
-            yield measurer
+    def _replies(self, cell: Cell) -> list[CellReply]:
+        try:
+            self.suite.prepare(cell)
+            gc.freeze()  # a collection in the child would copy the parent's pages
+            return run_in_child(lambda _: self._measured(cell), self.plan.effort.limit)
+        except LimitError as error:
+            return [CellReply(status="timeout", problem=str(error))]
+        except (ChildProcessError, DeltamarkError) as error:
+            return [CellReply(status="failed", problem=str(error))]
+        finally:
+            gc.unfreeze()
 
-    @classmethod
-    def tables(cls, records: Iterable[Record]) -> list[Table]:
-        return [table for sf, found in _by_dataset(records) for table in tpch.tables(found, sf)]
-
-    @classmethod
-    def summary(cls, records: Iterable[Record]) -> list[Table]:
-        return [tpch.summary(found, sf) for sf, found in _by_dataset(records)]
-
-    @property
-    def selection(self) -> str:
-        named = "" if self.benchmark == DEFAULT else f"BENCHMARK={shlex.quote(self.benchmark)} "
-        return f"{named}SF={self.home.source.scale(self.sf)}"
-
-
-def _by_dataset(records: Iterable[Record]) -> Iterator[tuple[str, list[Record]]]:
-    records = [record for record in records if record.suite == TPCH]
-    for name, sf in sorted({(record.benchmark, record.sf) for record in records}):
-        yield sf, of_queries(records, sf, name)
-
-
-def _has_room_for_two_checks(dataset: Dataset) -> bool:
-    facts, size = machine.facts(), sum(chunk.bytes for chunk in dataset.manifest.files)
-    return facts["usable"] > 1 and 2 * CHECK_BYTES_PER_DATA_BYTE * size < 1e9 * facts["memory_gb"]
+    def _measured(self, cell: Cell) -> list[CellReply]:
+        """Return a reply for each row of the cell, or one without figures."""
+        try:
+            return [*self.suite.measure(cell)] or [CellReply()]
+        except WrongAnswerError as error:
+            return [CellReply(status="wrong", problem=str(error))]
+        except DeltamarkError as error:
+            return [CellReply(status="failed", problem=str(error))]

@@ -21,11 +21,10 @@ from deltamark.harness.benchmarks.cell import (
     Cell,
     product_batchings,
 )
-from deltamark.harness.engines.base import Capabilities, EngineInfo
-from deltamark.harness.engines.registry import DEFAULT_SWEEP, capabilities, external_info
+from deltamark.harness.engines.base import Capabilities
+from deltamark.harness.engines.registry import DEFAULT_SWEEP, capabilities
 from deltamark.harness.results import published
-from deltamark.harness.results.record import Origin, Record, blank_query_record
-from deltamark.harness.suites.suite import Selection
+from deltamark.harness.suites.plan import Selection
 
 WORKERS = (1, 2)
 WORKER_BATCHINGS = (COARSE, published.ours("post", *COARSE))
@@ -40,23 +39,6 @@ SAMPLED_BATCHES, RECOMPUTED_BATCHES = 10_000, 15
 
 EVERY_VARIANT = "all"
 FIRST_VARIANT = "first"
-
-
-@dataclass(frozen=True)
-class SampledCell:
-    """A cell, the largest number of batches to time (0 for all), the digest of the data, and the external engine."""
-
-    cell: Cell
-    sample: int
-    data: str = ""
-    external: EngineInfo | None = None
-
-    @property
-    def engine(self) -> str:
-        return self.cell.engine
-
-    def blank(self, origin: Origin) -> Record:
-        return blank_query_record(self.cell, self.sample, data=self.data, origin=origin, external=self.external)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,9 +60,7 @@ class GridSettings(Selection):
         return bool(self.variants or self.logical or self.physical or self.product or self.workers or self.workload)
 
 
-def grid_cells(
-    settings: GridSettings, data: str = "", rounds: Callable[[Cell], int] | None = None
-) -> list[SampledCell]:
+def grid_cells(settings: GridSettings, data: str = "", rounds: Callable[[Cell], int] | None = None) -> list[Cell]:
     """List the cells without duplicates, in the order of the tables; raise an error for an unknown name.
 
     data: the digest of the data; rounds: counts the rounds of a cell's stream, if the data is there.
@@ -94,8 +74,7 @@ def grid_cells(
     chosen = _selected(settings, names) if settings.selects_batchings else _default(settings, names)
     cells = [cell.but(master=settings.master) if capabilities(cell.engine).has_master else cell for cell in chosen]
     cells = cells if rounds is None else _different_cells(cells, rounds)
-    sampled = (SampledCell(cell, _sample(settings, cell), data, external_info(cell.engine)) for cell in cells)
-    return list(dict.fromkeys(sampled))
+    return list(dict.fromkeys(cell.but(sample=_sample(settings, cell), data=data) for cell in cells))
 
 
 def _different_cells(cells: Sequence[Cell], rounds: Callable[[Cell], int]) -> list[Cell]:

@@ -1,1 +1,0 @@
-"""Hosts on this machine, a Spark cluster on them, and faults of its links, machines and disks."""

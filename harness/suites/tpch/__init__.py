@@ -1,1 +1,0 @@
-"""The suite of the queries of a benchmark, by default TPC-H."""

@@ -17,8 +17,19 @@ from math import prod
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Literal, NoReturn
 
-from deltamark.dataflow.language.binder import bind, bind_value, column_value, condition, ratio_columns
-from deltamark.dataflow.language.expr import COLLECTION, Expr, Operand, RatioExpr, SumExpr, count
+from deltamark.dataflow.language.expr import (
+    COLLECTION,
+    Expr,
+    Operand,
+    RatioExpr,
+    SumExpr,
+    bind,
+    bind_condition,
+    bind_value,
+    column_value,
+    count,
+    ratio_columns,
+)
 from deltamark.dataflow.language.iteration import looped
 from deltamark.dataflow.operators.aggregate import Aggregate, Sum
 from deltamark.dataflow.operators.consolidate import Consolidate
@@ -146,7 +157,7 @@ class Collection:
 
     def where(self, predicate: Expr) -> Collection:
         """Keep the rows that satisfy a condition: `sales.where((col.price > 5) & (col.shop == 3))`."""
-        return Collection(Filter(self.node, condition(predicate, self.schema), schema=self.schema))
+        return Collection(Filter(self.node, bind_condition(predicate, self.schema), schema=self.schema))
 
     def select(self, *names: str, **exprs: Operand) -> Collection:
         """Keep some columns and add computed ones: `sales.select("shop", twice=2 * col.price)`."""

@@ -1,7 +1,7 @@
 """Column expressions: the arguments of where, select and aggregates.
 
-`col.price * (1 - col.discount)` builds an `Expr`, which has no types; `dataflow.language.binder` binds it to those of a
-collection. `col.price.sum()` builds an argument of `Collection.aggregate`.
+`col.price * (1 - col.discount)` builds an `Expr`, which holds an expression over the names of columns. `bind` gives it
+the types of a collection. `col.price.sum()` builds an argument of `Collection.aggregate`.
 
 Names that other systems use for what collections and expressions do, for the hints of errors.
 """
@@ -9,13 +9,30 @@ Names that other systems use for what collections and expressions do, for the hi
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable
+import re
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, NoReturn, TypeVar
 
-from deltamark.dataflow.plan.terms import Term
-from deltamark.errors import DeltamarkError, unknown_attribute
+from deltamark.dataflow.plan.terms import PlanTerm, Ratio, Term, column
+from deltamark.dataflow.scalars import expressions as tree
+from deltamark.dataflow.scalars.evaluator import condition, evaluate
+from deltamark.dataflow.scalars.expressions import Comparator, Expression, Interval, SqlType
+from deltamark.dataflow.scalars.functions import FUNCTIONS
+from deltamark.dataflow.scalars.problems import ExpressionError
+from deltamark.dataflow.scalars.values import (
+    INTEGERS,
+    Cell,
+    Truth,
+    nullable_term,
+    stored_ratio,
+    stored_value,
+    surely,
+    value_of,
+)
+from deltamark.dataflow.types import EPOCH, Schema
+from deltamark.errors import DeltamarkError, unknown, unknown_attribute
 
 COLLECTION = {
     **dict.fromkeys(["filter", "query", "having"], "where(condition)"),
@@ -45,30 +62,65 @@ EXPR = {
     **dict.fromkeys(["sum"], "expression.sum()"),
     **dict.fromkeys(["mean", "avg"], "expression.mean()"),
     **dict.fromkeys(["substr", "slice"], "substring(start, length)"),
+    **dict.fromkeys(["astype", "to"], "cast('DECIMAL(9, 2)')"),
+    **dict.fromkeys(["dt", "date_add"], "shifted(months=1)"),
 }
 
 
-ExprOp = Literal[
-    "column", "add", "subtract", "multiply", "divide", "equal", "less", "and", "or", "not", "is_in", "like",
-    "substring", "year", "when", "is_null", "coalesce",
-]  # fmt: skip
-
-
-Value = int | Decimal | dt.date | str | bool
+Constant = int | Decimal | dt.date | str | bool
 """A constant in an expression."""
 
 
-class Expr:
-    """An expression over columns, by name. It is combined by + - * / == != < <= > >= and, as conditions, by & | ~."""
+def literal(value: object, *, may_be_null: bool = False) -> Expression[str]:  # noqa: PLR0911 (a case for each type)
+    """Return a constant, or the expression that an `Expr` holds."""
+    if isinstance(value, Expr):
+        return value.node
+    strange = isinstance(value, dt.datetime) or (isinstance(value, Decimal) and not value.is_finite())
+    if not strange:
+        match value:
+            case None if may_be_null:
+                return tree.Constant(tree.UNKNOWN, None)
+            case bool():
+                return tree.Constant(SqlType("BOOLEAN"), value)
+            case int():
+                return tree.Constant(SqlType("BIGINT"), value)
+            case Decimal():
+                places = max(-int(value.as_tuple().exponent), 0)
+                return tree.Constant(SqlType("DECIMAL", places), int(value.scaleb(places)))
+            case dt.date():
+                return tree.Constant(SqlType("DATE"), (value - EPOCH).days)
+            case str():
+                return tree.Constant(SqlType("VARCHAR"), value)
+    remedy = "test for NULL by .is_null()" if value is None else "write an int, Decimal('0.05'), a date, str or bool"
+    raise DeltamarkError("not a value of an expression", f"{value!r} ({type(value).__name__})", remedy)
 
-    __slots__ = ("args", "op")
+
+def _called(name: str, *args: object) -> Expr:
+    return Expr(tree.Call(FUNCTIONS[name], tuple(map(literal, args))))
+
+
+def _compared(comparator: Comparator, left: object, right: object) -> Expr:
+    return Expr(tree.Comparison(comparator, literal(left), literal(right)))
+
+
+CAST = re.compile(r"(?P<name>[A-Z]+)(\(\d+, *(?P<scale>\d+)\))?", re.IGNORECASE)
+CASTS = (*INTEGERS, "DECIMAL", "DATE", "VARCHAR", "BOOLEAN")
+
+
+class Expr:
+    """An expression over columns, by name. It is combined by + - * / // % == != < <= > >= and, as conditions, by & | ~.
+
+    A result is NULL if an operand is, as in SQL. `where` keeps the rows for which its condition is true.
+    """
+
+    __slots__ = ("node",)
     __hash__ = None  # type: ignore[assignment]
 
-    def __init__(self, op: ExprOp, *args: Any) -> None:
-        self.op, self.args = op, args
+    def __init__(self, node: Expression[str]) -> None:
+        self.node = node
 
     def __repr__(self) -> str:
-        return str(self.args[0]) if self.op == "column" else f"{self.op}({', '.join(map(repr, self.args))})"
+        return str(self.node)
 
     if not TYPE_CHECKING:  # type checkers know the attributes
 
@@ -82,79 +134,104 @@ class Expr:
         raise DeltamarkError("an expression is neither true nor false", repr(self), "write & | ~ for and, or, not")
 
     def __add__(self, other: Operand) -> Expr:
-        return Expr("add", self, other)
+        return _called("+", self, other)
 
     def __radd__(self, other: Operand) -> Expr:
-        return Expr("add", other, self)
+        return _called("+", other, self)
 
     def __sub__(self, other: Operand) -> Expr:
-        return Expr("subtract", self, other)
+        return _called("-", self, other)
 
     def __rsub__(self, other: Operand) -> Expr:
-        return Expr("subtract", other, self)
+        return _called("-", other, self)
 
     def __mul__(self, other: Operand) -> Expr:
-        return Expr("multiply", self, other)
+        return _called("*", self, other)
 
     def __rmul__(self, other: Operand) -> Expr:
-        return Expr("multiply", other, self)
+        return _called("*", other, self)
 
     def __truediv__(self, other: Operand) -> Expr:
-        return Expr("divide", self, other)
+        return _called("/", self, other)
 
     def __rtruediv__(self, other: Operand) -> Expr:
-        return Expr("divide", other, self)
+        return _called("/", other, self)
+
+    def __floordiv__(self, other: Operand) -> Expr:
+        return _called("//", self, other)
+
+    def __rfloordiv__(self, other: Operand) -> Expr:
+        return _called("//", other, self)
+
+    def __mod__(self, other: Operand) -> Expr:
+        return _called("%", self, other)
+
+    def __rmod__(self, other: Operand) -> Expr:
+        return _called("%", other, self)
 
     def __neg__(self) -> Expr:
-        return Expr("subtract", 0, self)
+        return _called("-", self)
 
     def __eq__(self, other: Operand) -> Expr:  # type: ignore[override]
-        return Expr("equal", self, other)
+        return _compared(Comparator.EQUAL, self, other)
 
     def __ne__(self, other: Operand) -> Expr:  # type: ignore[override]
-        return Expr("not", Expr("equal", self, other))
+        return _compared(Comparator.UNEQUAL, self, other)
 
     def __lt__(self, other: Operand) -> Expr:
-        return Expr("less", self, other)
+        return _compared(Comparator.LESS, self, other)
 
     def __le__(self, other: Operand) -> Expr:
-        return Expr("not", Expr("less", other, self))
+        return _compared(Comparator.AT_MOST, self, other)
 
     def __gt__(self, other: Operand) -> Expr:
-        return Expr("less", other, self)
+        return _compared(Comparator.GREATER, self, other)
 
     def __ge__(self, other: Operand) -> Expr:
-        return Expr("not", Expr("less", self, other))
+        return _compared(Comparator.AT_LEAST, self, other)
 
     def __and__(self, other: Operand) -> Expr:
-        return Expr("and", self, other)
+        return Expr(tree.And((self.node, literal(other))))
 
     def __or__(self, other: Operand) -> Expr:
-        return Expr("or", self, other)
+        return Expr(tree.Or((self.node, literal(other))))
 
     def __invert__(self) -> Expr:
-        return Expr("not", self)
+        return Expr(tree.Not(self.node))
 
     def between(self, low: Operand, high: Operand) -> Expr:
         """Test for a range, including both ends: `col.day.between(date(1994, 1, 1), date(1994, 12, 31))`."""
         return (self >= low) & (self <= high)
 
-    def is_in(self, values: Iterable[Value]) -> Expr:
-        """Test for one of several constants: `col.mode.is_in(["AIR", "RAIL"])`."""
+    def is_in(self, values: Iterable[Constant | None]) -> Expr:
+        """Test for one of several constants: `col.mode.is_in(["AIR", "RAIL"])`.
+
+        As in SQL, the result is NULL instead of false if one of the constants is None.
+        """
         if isinstance(values, str):
             raise DeltamarkError("not a list of values", repr(values), "write [...]")
-        return Expr("is_in", self, tuple(values))
+        return Expr(tree.In(self.node, tuple(literal(each, may_be_null=True) for each in values)))
+
+    def is_distinct_from(self, other: Operand) -> Expr:
+        """Compare values of which NULL is one: `~col.old.is_distinct_from(col.new)`."""
+        return _compared(Comparator.DISTINCT, self, other)
 
     def like(self, pattern: str) -> Expr:
         """Match a text as SQL does: `col.name.like("%green%")`.
 
         % stands for any text. _ stands for any character, and is supported in columns of codes alone.
         """
-        return Expr("like", self, pattern)
+        if not isinstance(pattern, str):
+            raise DeltamarkError("not a pattern", repr(pattern), "write a str, with % for any text")
+        return _called("~~", self, pattern)
 
     def starts_with(self, text: str) -> Expr:
         """Test for a prefix: `col.type.starts_with("PROMO")`."""
         return self.like(f"{text}%")
+
+    def ends_with(self, text: str) -> Expr:
+        """Test for the end of a text: `col.type.ends_with("BRASS")`."""
+        return self.like(f"%{text}")
 
     def contains(self, text: str) -> Expr:
         """Test for a part of a text: `col.name.contains("green")`."""
@@ -163,23 +240,95 @@ class Expr:
     def substring(self, start: int, length: int) -> Expr:
         """Take some characters of a text, counted from 1 as in SQL: `col.phone.substring(1, 2)`.
 
-        The result has at most seven bytes.
+        The result has at most seven bytes, except for codes.
         """
         if not (isinstance(start, int) and isinstance(length, int)):
             raise DeltamarkError("no such substring", f"{start!r}, {length!r}", "give two whole numbers")
-        return Expr("substring", self, start, length)
+        return _called("substring", self, start, length)
+
+    def upper(self) -> Expr:
+        """Return a code in capital letters."""
+        return _called("upper", self)
+
+    def lower(self) -> Expr:
+        """Return a code in small letters."""
+        return _called("lower", self)
+
+    def abs(self) -> Expr:
+        """Return the absolute value of a number."""
+        return _called("abs", self)
+
+    def sign(self) -> Expr:
+        """Return -1, 0 or 1 for a number."""
+        return _called("sign", self)
+
+    def round(self, places: int = 0) -> Expr:
+        """Round to some decimal places, and halves away from zero: `(col.price * col.tax).round(2)`."""
+        return _called("round", self, places)
+
+    def floor(self) -> Expr:
+        """Round down to a whole number."""
+        return _called("floor", self)
+
+    def ceil(self) -> Expr:
+        """Round up to a whole number."""
+        return _called("ceil", self)
+
+    def trunc(self) -> Expr:
+        """Round to a whole number towards zero."""
+        return _called("trunc", self)
+
+    def greatest(self, *others: Operand) -> Expr:
+        """Return the largest of some values, without those that are NULL: `col.price.greatest(col.cost, 0)`."""
+        return _called("greatest", self, *others)
+
+    def least(self, *others: Operand) -> Expr:
+        """Return the smallest of some values, without those that are NULL."""
+        return _called("least", self, *others)
+
+    def cast(self, type_: str) -> Expr:
+        """Return the value as one of another SQL type: `(col.price / 3).cast("DECIMAL(9, 2)")`."""
+        found = CAST.fullmatch(type_)
+        name = found["name"].upper() if found else type_
+        if found is None or name not in CASTS:
+            raise unknown("type", type_, CASTS)
+        return Expr(tree.Cast(self.node, SqlType(name, int(found["scale"] or 0))))
 
     def year(self) -> Expr:
         """Return the year of a date, as a number."""
-        return Expr("year", self)
+        return _called("year", self)
+
+    def month(self) -> Expr:
+        """Return the month of a date, as a number."""
+        return _called("month", self)
+
+    def date_part(self, part: str) -> Expr:
+        """Return a part of a date, by its name in SQL: `col.day.date_part("dayofweek")`."""
+        return _called("date_part", part, self)
+
+    def date_trunc(self, part: str) -> Expr:
+        """Return the first day of a part of a date: `col.day.date_trunc("month")`."""
+        return _called("date_trunc", part, self)
+
+    def date_diff(self, part: str, last: Operand) -> Expr:
+        """Count the days up to another date, or the ends of months or years: `col.sent.date_diff("day", col.got)`."""
+        return _called("date_diff", part, self, last)
+
+    def last_day(self) -> Expr:
+        """Return the last day of the month of a date."""
+        return _called("last_day", self)
+
+    def shifted(self, *, years: int = 0, months: int = 0, days: int = 0) -> Expr:
+        """Add an interval to a date: `col.day.shifted(months=-1)`. A day that the month lacks becomes its last."""
+        return Expr(tree.Shifted(self.node, Interval(12 * years + months, days)))
 
     def is_null(self) -> Expr:
         """Test for NULL."""
-        return Expr("is_null", self)
+        return Expr(tree.IsNull(self.node))
 
-    def coalesce(self, value: Operand) -> Expr:
-        """Replace NULL by a value of the same type: `col.amount.coalesce(0)`."""
-        return Expr("coalesce", self, value)
+    def coalesce(self, *values: Operand) -> Expr:
+        """Replace NULL by the first of other values that is not NULL: `col.amount.coalesce(0)`."""
+        return Expr(tree.Coalesce((self.node, *map(literal, values))))
 
     def sum(self) -> SumExpr:
         """Sum the expression over a group: `sales.aggregate("shop", revenue=col.price.sum())`."""
@@ -194,7 +343,7 @@ class Expr:
 class SumExpr:
     """The sum of an expression over a group, or (without one) the number of its rows."""
 
-    expr: Expr | Term | None = None
+    expr: Operand | Term | None = None
 
     def __truediv__(self, divisor: SumExpr) -> RatioExpr:
         if not isinstance(divisor, SumExpr):
@@ -216,22 +365,26 @@ def count() -> SumExpr:
 
 
 class When:
-    """The first half of a conditional expression, until `otherwise` completes it."""
+    """The first part of a conditional expression, until `otherwise` completes it."""
 
-    def __init__(self, condition: Operand, value: Operand) -> None:
-        self._condition, self._value = condition, value
+    def __init__(self, *branches: tuple[Expression[str], Expression[str]]) -> None:
+        self._branches = branches
 
-    def otherwise(self, value: Operand) -> Expr:
-        """Give the value for rows that do not satisfy the condition."""
-        return Expr("when", self._condition, self._value, value)
+    def when(self, condition: Operand, value: Operand | None) -> When:
+        """Give the value for rows that satisfy a condition, but none of those before."""
+        return When(*self._branches, (literal(condition), literal(value, may_be_null=True)))
+
+    def otherwise(self, value: Operand | None) -> Expr:
+        """Give the value for rows that satisfy no condition; None for NULL."""
+        return Expr(tree.Case(self._branches, literal(value, may_be_null=True)))
 
 
-def when(condition: Operand, value: Operand) -> When:
+def when(condition: Operand, value: Operand | None) -> When:
     """Begin a conditional expression (CASE): `when(col.kind == "refund", -col.price).otherwise(col.price)`."""
-    return When(condition, value)
+    return When().when(condition, value)
 
 
-Operand = Expr | Value
+Operand = Expr | Constant
 """An expression, or a constant."""
 
 
@@ -239,9 +392,70 @@ class _Columns:
     """The columns of a collection, by name: `col.price`, or `col["price.num"]` for other names."""
 
     def __getattr__(self, name: str) -> Expr:
-        return Expr("column", name)
+        return Expr(tree.Column(name))
 
     __getitem__ = __getattr__
 
 
 col = _Columns()
+
+
+def ratio_columns(name: str) -> tuple[str, str]:
+    """Return the names of the columns in which a collection keeps the two parts of a ratio."""
+    return f"{name}.num", f"{name}.den"
+
+
+def bind(expr: object, schema: Schema) -> Term:
+    """Return the term that stores an expression, or a constant, over a collection in one column."""
+    bound = bind_value(expr, schema)
+    if isinstance(bound, Ratio):
+        raise DeltamarkError("a ratio is not a number here", repr(expr), "multiply, divide, compare or select it")
+    return bound
+
+
+def bind_value(expr: object, schema: Schema) -> Term | Ratio:
+    """Return the terms that store an expression, which may be a ratio."""
+    if isinstance(expr, PlanTerm | Ratio):
+        return expr  # type: ignore[return-value]  # every class of terms is in the union
+    value = value_of(_evaluated(evaluate, expr, schema))
+    if isinstance(value.term, Ratio):
+        return Ratio(*(nullable_term(each, value.null) for each in (value.term.numerator, value.term.denominator)))
+    return nullable_term(value.term, value.null)
+
+
+def bind_condition(expr: object, schema: Schema) -> Term:
+    """Return the condition that an expression is true."""
+    return surely(_evaluated(condition, expr, schema).true)
+
+
+def column_value(name: str, schema: Schema) -> Term | Ratio:
+    """Return the terms of a column, or of the ratio that is kept in two columns."""
+    if (parts := _ratio_parts(name, schema)) is not None:
+        return Ratio(*(column(each, schema[each]) for each in parts))
+    return column(name, schema[name])
+
+
+def _ratio_parts(name: str, schema: Schema) -> tuple[str, str] | None:
+    parts = ratio_columns(name)
+    return parts if name not in schema and all(each in schema for each in parts) else None
+
+
+Result = TypeVar("Result", Cell, Truth)
+
+
+def _evaluated(
+    make: Callable[[Expression[str], Callable[[str], Cell]], Result], expr: object, schema: Schema
+) -> Result:
+    """Compute an expression over the columns of a collection. Errors name the part of it that they are about."""
+
+    def cell(name: str) -> Cell:
+        if (parts := _ratio_parts(name, schema)) is not None:
+            return stored_ratio(*map(schema.field, parts))
+        return stored_value(name, schema[name])
+
+    try:
+        return make(literal(expr), cell)
+    except ExpressionError as error:
+        at = error.expression
+        where = f" in {at}" if isinstance(at, tree.Node) and at.parts and str(at) not in str(error.actual) else ""
+        raise DeltamarkError(error.cause, f"{error.actual}{where}", error.remedy) from error

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.expr import Expr, col
 from deltamark.dataflow.operators.extend import Extend, IndexRead
+from deltamark.dataflow.scalars import expressions as tree
 from deltamark.dataflow.types import Field, Schema, Type
 from deltamark.errors import DeltamarkError, unknown
 
@@ -151,13 +152,8 @@ def _numbered(variables: Iterable[str]) -> dict[str, str]:
 
 def _named(conditions: Iterable[Expr], column_of: Mapping[str, str]) -> list[Expr]:
     """Rewrite the conditions whose variables are all known as conditions on columns."""
-
-    def named(expr: Any) -> Any:
-        if not isinstance(expr, Expr):
-            return expr
-        return col[column_of[expr.args[0]]] if expr.op == "column" else Expr(expr.op, *map(named, expr.args))
-
-    return [named(each) for each in conditions if _columns(each) <= set(column_of)]
+    known = [each for each in conditions if _columns(each) <= set(column_of)]
+    return [Expr(each.node.with_columns(lambda name: tree.Column(column_of[name]))) for each in known]
 
 
 def steps(atoms: Sequence[Atom], first: int) -> tuple[list[tuple[str, list[int]]], set[str]]:
@@ -241,13 +237,9 @@ def _filtered(rows: Collection, where: Sequence[Expr], before: set[str]) -> Coll
     return rows
 
 
-def _columns(expr: object) -> set[str]:
+def _columns(expr: Expr) -> set[str]:
     """Return the names of the columns in an expression."""
-    if not isinstance(expr, Expr):
-        return set()
-    if expr.op == "column":
-        return {expr.args[0]}
-    return set().union(*map(_columns, expr.args))
+    return set(expr.node.columns())
 
 
 def _binary_joins(atoms: Sequence[Atom], where: Sequence[Expr]) -> Collection:

@@ -7,48 +7,50 @@ FollowUpError, which is no problem.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeVar, cast
+from typing import Generic, TypeVar
 
 from deltamark.dataflow.plan.memo import kept_by_argument
+from deltamark.dataflow.scalars import expressions as tree
+from deltamark.dataflow.scalars import values
+from deltamark.dataflow.scalars.evaluator import evaluate
+from deltamark.dataflow.scalars.expressions import Column, Comparison, Expression
+from deltamark.dataflow.scalars.problems import ExpressionError, FollowUpError
+from deltamark.dataflow.scalars.values import TRUE, Cell, Refused, Truth
 from deltamark.dataflow.sql.algebra import operations as algebra
 from deltamark.dataflow.sql.algebra.join_tree import taken_apart
-from deltamark.dataflow.sql.algebra.operations import AggregateCall, ColumnKey, Expression, Relational
-from deltamark.dataflow.sql.problems import UNSUPPORTED, FollowUpError, SqlError
+from deltamark.dataflow.sql.algebra.operations import AggregateCall, ElementColumn, Relational
+from deltamark.dataflow.sql.problems import SqlError, in_sql
 from deltamark.dataflow.sql.rows.groups import aggregated
 from deltamark.dataflow.sql.rows.joins import cell_of_pair
 from deltamark.dataflow.sql.rows.outer import refuse_several_partners
 from deltamark.dataflow.sql.rows.rows import Rows, standing_in, stored_term
 from deltamark.dataflow.sql.rows.unions import unified_column
-from deltamark.dataflow.sql.scalars import values
-from deltamark.dataflow.sql.scalars.comparisons import COMPARISONS
-from deltamark.dataflow.sql.scalars.conditions import TRUE
-from deltamark.dataflow.sql.scalars.expressions import evaluate
-from deltamark.dataflow.sql.scalars.values import Cell, Refused, Truth
 from deltamark.dataflow.sql.written import Place
 from deltamark.dataflow.types import TOO_WIDE
 from deltamark.errors import DeltamarkError
 
 Result = TypeVar("Result")
+K = TypeVar("K", bound=Hashable)
 
 
 @dataclass(frozen=True)
-class _Columns:
+class _Columns(Generic[K]):
     """The columns that expressions read: their values, and the places of the expressions from which they come."""
 
-    cell: Callable[[ColumnKey], Cell]
-    origin: Callable[[ColumnKey], Place | None]
+    cell: Callable[[K], Cell]
+    origin: Callable[[K], Place | None]
     examined: dict[int, Cell] = field(default_factory=dict)
     """The values of the expressions that have been examined, by their identity."""
     _places: dict[int, Place | None] = field(default_factory=dict)
 
-    def place(self, of: Expression) -> Place | None:
+    def place(self, of: Expression[K]) -> Place | None:
         """Return the place of an expression, or else that of the first part of it or column that has one."""
         if id(of) not in self._places:
-            parts = map(self.place, of.args) if of.op != "column" else map(self.origin, of.columns())
-            known = of.place if of.place and of.place.fragments else None
+            parts = (self.origin(of.key),) if isinstance(of, Column) else map(self.place, of.parts)
+            known = of.place if isinstance(of.place, Place) and of.place.fragments else None
             self._places[id(of)] = known or next(filter(None, parts), None)
         return self._places[id(of)]
 
@@ -69,10 +71,7 @@ class Diagnosis:
         return standing_in(cells)
 
     def _add(self, error: DeltamarkError, place: Place | None = None) -> None:
-        if not isinstance(error, SqlError):
-            error = SqlError(UNSUPPORTED, f"{error.cause}: {error.actual}", error.remedy)
-        known = error.place if error.place and error.place.fragments else place
-        self.problems.append(SqlError(error.cause, str(error.actual), error.remedy, known))
+        self.problems.append(in_sql(error, place))
 
     def _tried(self, make: Callable[[], Result], place: Place | None = None) -> Result | Refused:
         """Make something. An error is a problem."""
@@ -97,7 +96,7 @@ class Diagnosis:
                 return [*groups, *(self._aggregate(each, rel.rows, keys) for each in rel.calls)]
             case algebra.Distinct():
                 for at in range(algebra.width(rel)):
-                    self._key(algebra.column(at), rel.rows, "in distinct rows")
+                    self._key(Column(at), rel.rows, "in distinct rows")
                 return self._rows_of(rel.rows).cells
             case algebra.SetOperation():
                 parts: list[Sequence[Cell]]
@@ -107,7 +106,7 @@ class Diagnosis:
                     parts = [self._cells(algebra.Distinct(each)) for each in rel.parts]
                 return self._unified(parts, partial(_origin, rel))
             case algebra.Constants():
-                none = _Columns(_no_column, lambda _: None)
+                none = _Columns[int](_no_column, lambda _: None)
                 rows = [[self._expression(each, none) for each in row] for row in rel.rows]
                 return self._unified(rows, lambda _: None)
             case algebra.Limit():
@@ -132,12 +131,12 @@ class Diagnosis:
         """Examine joins, filters and projections at the top of a plan."""
         tree = taken_apart(rel)
 
-        def cell(key: ColumnKey) -> Cell:
-            number, at = cast("tuple[int, int]", key)
+        def cell(key: ElementColumn) -> Cell:
+            number, at = key
             return self._rows_of(tree.elements[number].rel).cells[at]
 
-        def origin(key: ColumnKey) -> Place | None:
-            number, at = cast("tuple[int, int]", key)
+        def origin(key: ElementColumn) -> Place | None:
+            number, at = key
             return _origin(tree.elements[number].rel, at)
 
         columns = _Columns(cell, origin)
@@ -148,29 +147,28 @@ class Diagnosis:
 
     def _of_join(self, rel: algebra.Join) -> Sequence[Cell]:
         left, right = self._rows_of(rel.left), self._rows_of(rel.right)
-        pair = _Columns(lambda key: cell_of_pair(left, right, key), lambda key: _origin_in_pair(rel, cast("int", key)))
+        pair = _Columns(lambda key: cell_of_pair(left, right, key), partial(_origin_in_pair, rel))
         self._conditions(rel.conditions, pair)
         if rel.kind == "MARK":
             return [*left.cells, Truth.of(TRUE)]
         self._tried(lambda: refuse_several_partners(rel, right))
         return [*left.cells, *right.cells]
 
-    def _conditions(self, conditions: Iterable[Expression], columns: _Columns) -> None:
+    def _conditions(self, conditions: Iterable[Expression[K]], columns: _Columns[K]) -> None:
         for each in conditions:
             self._tried(partial(values.truth_of, self._expression(each, columns)), columns.place(each))
 
-    def _key(self, of: Expression, rel: Relational, use: str) -> Cell:
+    def _key(self, of: Expression[int], rel: Relational, use: str) -> Cell:
         """Examine an expression that is stored in one column, and return its value."""
         columns = self._columns(rel)
         cell = self._expression(of, columns)
         stored = self._tried(partial(stored_term, cell, use), columns.place(of))
         return Refused() if isinstance(stored, Refused) else cell
 
-    def _columns(self, rel: Relational) -> _Columns:
-        cells = self._rows_of(rel).cells
-        return _Columns(lambda key: cells[cast("int", key)], lambda key: _origin(rel, cast("int", key)))
+    def _columns(self, rel: Relational) -> _Columns[int]:
+        return _Columns(self._rows_of(rel).cells.__getitem__, partial(_origin, rel))
 
-    def _aggregate(self, call: AggregateCall, rel: Relational, keys: Sequence[Expression]) -> Cell:
+    def _aggregate(self, call: AggregateCall, rel: Relational, keys: Sequence[Expression[int]]) -> Cell:
         known, columns = len(self.problems), self._columns(rel)
         for each in (*call.args, *([call.condition] if call.condition else [])):
             self._expression(each, columns)
@@ -178,33 +176,31 @@ class Diagnosis:
             return aggregated(self._rows_of(rel), keys, [call]).cells[-1]
         except FollowUpError:
             pass
-        except SqlError as error:
+        except ExpressionError as error:
             if error.expression is None or len(self.problems) == known:
-                whole = Expression(call.function, call.type, call.args, place=call.place)
-                self._add(error, columns.place(whole))
+                self._add(error, columns.place(tree.Unknown(call.function, call.args, call.place)))
         except DeltamarkError as error:
             self._add(error, call.place)
         return Refused()
 
-    def _expression(self, of: Expression, columns: _Columns) -> Cell:
+    def _expression(self, of: Expression[K], columns: _Columns[K]) -> Cell:
         """Examine an expression once, and return its value."""
         if id(of) not in columns.examined:
             columns.examined[id(of)] = self._examined(of, columns)
         return columns.examined[id(of)]
 
-    def _examined(self, of: Expression, columns: _Columns) -> Cell:
+    def _examined(self, of: Expression[K], columns: _Columns[K]) -> Cell:
         """Examine an expression. If it has a problem, its parts are examined, too."""
         known = len(self.problems)
         try:
             return evaluate(of, columns.cell)
         except FollowUpError:
             own = None
-        except SqlError as error:
+        except ExpressionError as error:
             own = error
-        for each in of.args:
-            if each.op != "constant":  # an interval is refused by itself, but not beside a date
-                self._expression(each, columns)
-        if of.op in COMPARISONS:
+        for each in of.parts:
+            self._expression(each, columns)
+        if isinstance(of, Comparison):
             self._keep_certain(known)
         is_written = of.place is not None and of.place.exact is not None
         if own is not None and (len(self.problems) == known or (own.expression is of and is_written)):
@@ -223,9 +219,9 @@ def _origin(rel: Relational, at: int) -> Place | None:
     """Return the place of the expression from which a column comes."""
     match rel:
         case algebra.Project():
-            return _Columns(_no_column, lambda key: _origin(rel.rows, cast("int", key))).place(rel.expressions[at])
+            return _Columns(_no_column, partial(_origin, rel.rows)).place(rel.expressions[at])
         case algebra.Aggregate() if at < len(rel.groups):
-            return _Columns(_no_column, lambda key: _origin(rel.rows, cast("int", key))).place(rel.groups[at])
+            return _Columns(_no_column, partial(_origin, rel.rows)).place(rel.groups[at])
         case algebra.Aggregate():
             return rel.calls[at - len(rel.groups)].place
         case algebra.Join(kind="MARK") if at == algebra.width(rel.left):
@@ -246,5 +242,5 @@ def _origin_in_pair(join: algebra.Join, at: int) -> Place | None:
     return _origin(join.left, at) if at < wide else _origin(join.right, at - wide)
 
 
-def _no_column(key: ColumnKey) -> Cell:
+def _no_column(key: int) -> Cell:
     raise AssertionError(key)

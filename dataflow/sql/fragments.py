@@ -187,10 +187,11 @@ def objects(node: object) -> Iterator[Json]:
             remaining += each
 
 
-def parsed(serialized: str) -> Any:
-    """Parse JSON that may be nested deeply: DuckDB writes an OR of n conditions on a scan with 2 n levels."""
+def parsed(serialized: str) -> Json:
+    """Parse an object of JSON that may be nested deeply: DuckDB nests an OR of n conditions on a scan in 2 n levels."""
     with _deep_recursion():
-        return json.loads(serialized)
+        found: Json = json.loads(serialized)
+        return found
 
 
 @contextmanager

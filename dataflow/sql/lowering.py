@@ -7,13 +7,16 @@ from collections.abc import Mapping, Sequence
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.operators.node import is_unique
 from deltamark.dataflow.plan.terms import number
+from deltamark.dataflow.scalars.comparisons import first_known
+from deltamark.dataflow.scalars.problems import FollowUpError
+from deltamark.dataflow.scalars.values import Cell, Truth, Value, cell_of, constant
 from deltamark.dataflow.sql.algebra import operations as algebra
 from deltamark.dataflow.sql.algebra.join_tree import JoinTree, taken_apart
 from deltamark.dataflow.sql.algebra.operations import ALL_ROWS, AggregateCall, Order, Relational
 from deltamark.dataflow.sql.algebra.reused_groups import with_reused_groups
 from deltamark.dataflow.sql.algebra.rewrites import with_columns_for_groups, with_extremes, without_reductions
 from deltamark.dataflow.sql.diagnosis import Diagnosis
-from deltamark.dataflow.sql.problems import FollowUpError, SqlError, unsupported
+from deltamark.dataflow.sql.problems import SqlError, unsupported
 from deltamark.dataflow.sql.rows.existence import marked, rest
 from deltamark.dataflow.sql.rows.groups import aggregated, extreme
 from deltamark.dataflow.sql.rows.join_graph import JoinGraph
@@ -22,9 +25,6 @@ from deltamark.dataflow.sql.rows.left_join_sums import aggregated_without_join
 from deltamark.dataflow.sql.rows.outer import outer, refuse_several_partners
 from deltamark.dataflow.sql.rows.rows import Rows, scanned, stored_term
 from deltamark.dataflow.sql.rows.unions import aligned, union
-from deltamark.dataflow.sql.scalars.choices import first_known
-from deltamark.dataflow.sql.scalars.literals import constant
-from deltamark.dataflow.sql.scalars.values import Cell, Truth, Value, cell_of
 from deltamark.errors import DeltamarkError
 
 MAX_ROWS = 2**31 - 1

@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
+from deltamark.dataflow.scalars import problems
+from deltamark.dataflow.scalars.problems import ExpressionError
+from deltamark.dataflow.sql.fragments import Fragment
+from deltamark.dataflow.sql.written import Place
 from deltamark.errors import DeltamarkError
-
-if TYPE_CHECKING:
-    from deltamark.dataflow.sql.algebra.operations import Expression
-    from deltamark.dataflow.sql.fragments import Fragment
-    from deltamark.dataflow.sql.written import Place
 
 UNSUPPORTED = "not supported in SQL"
 LISTED = "docs/sql.md lists what is"
 
 
-class SqlError(DeltamarkError):
-    """An error about a construct of a text. expression: the expression of the plan that is refused, if it is one."""
-
-    def __init__(
-        self, cause: str, actual: str, remedy: str, place: Place | None = None, expression: Expression | None = None
-    ) -> None:
-        super().__init__(cause, actual, remedy)
-        self.place, self.expression = place, expression
+class SqlError(ExpressionError):
+    """An error about a construct of a text."""
 
     @property
     def located(self) -> list[tuple[int, SqlError]]:
         """An error for each place at which the construct stands, with its offset; one at 0 if no place is known."""
-        fragments: Iterable[Fragment | None] = (self.place.fragments if self.place else ()) or (None,)
+        fragments: Iterable[Fragment | None] = (self.place.fragments if isinstance(self.place, Place) else ()) or (
+            None,
+        )
         return [(each.place, self._at(f" ({each.where})")) if each else (0, self._at("")) for each in fragments]
 
     def _at(self, where: str) -> SqlError:
@@ -42,13 +36,20 @@ class SeveralSqlError(DeltamarkError):
         return f"{self.cause}:\n{self.actual}"
 
 
-class FollowUpError(Exception):
-    """Raised by the use of a value that was refused. It is no problem of its own, and no list of problems has it."""
-
-
 def unsupported(construct: str, place: Place | None = None, remedy: str = LISTED) -> SqlError:
     """Return the error for a construct that is not supported."""
     return SqlError(UNSUPPORTED, construct, remedy, place)
+
+
+def in_sql(error: DeltamarkError, place: Place | None = None) -> SqlError:
+    """Return an error as one about a text. place: where its construct stands if the error does not know."""
+    cause, actual, remedy = error.cause, str(error.actual), error.remedy
+    if cause == problems.UNSUPPORTED:
+        cause, remedy = UNSUPPORTED, LISTED if remedy == problems.INSTEAD else remedy
+    elif cause != UNSUPPORTED and not isinstance(error, SqlError):
+        cause, actual = UNSUPPORTED, f"{cause}: {actual}"
+    own = error.place if isinstance(error, ExpressionError) else None
+    return SqlError(cause, actual, remedy, own if isinstance(own, Place) and own.fragments else place)
 
 
 def together(errors: Iterable[SqlError]) -> DeltamarkError:

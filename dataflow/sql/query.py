@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.scalars.problems import ExpressionError
+from deltamark.dataflow.scalars.values import DOUBLES, as_double
 from deltamark.dataflow.sql.algebra.planner import planned
 from deltamark.dataflow.sql.lowering import Lowering
-from deltamark.dataflow.sql.problems import SqlError, together
-from deltamark.dataflow.sql.scalars.literals import DOUBLES
-from deltamark.dataflow.sql.scalars.values import as_double
+from deltamark.dataflow.sql.problems import in_sql, together
 from deltamark.dataflow.sql.written import Written
 from deltamark.errors import DeltamarkError
 
@@ -37,8 +37,8 @@ def sql(text: str, relations: Mapping[str, Collection]) -> Collection:
             for cell, type_ in zip(rows.cells, columns.values(), strict=True)
         ]
         return rows.with_cells(cells).stored(list(columns)).collection
-    except SqlError as error:
-        raise together([error]) from error
+    except ExpressionError as error:
+        raise together([in_sql(error)]) from error
     except RecursionError as error:
         raise DeltamarkError("not supported in SQL", "a query nested so deeply", "write a flatter query") from error
 

@@ -2,26 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, cast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
-from deltamark.dataflow.sql.algebra import operations as algebra
-from deltamark.dataflow.sql.algebra.operations import UNKNOWN, AggregateCall, Expression, Interval, SqlType
+from deltamark.dataflow.scalars import expressions as tree
+from deltamark.dataflow.scalars.expressions import Column, Comparator, Comparison, Expression, Interval, SqlType
+from deltamark.dataflow.scalars.functions import DIVIDE, FUNCTIONS, LIKE, PREFIX, WHOLE_QUOTIENT
+from deltamark.dataflow.scalars.values import DOUBLES
+from deltamark.dataflow.sql.algebra.operations import AggregateCall
 from deltamark.dataflow.sql.fragments import Json
 from deltamark.dataflow.sql.problems import SqlError, unsupported
 from deltamark.dataflow.sql.written import SEVERAL_ROWS, Place, Written
 
-COMPARISONS = {
-    "COMPARE_EQUAL": "=", "COMPARE_NOTEQUAL": "<>", "COMPARE_LESSTHAN": "<", "COMPARE_LESSTHANOREQUALTO": "<=",
-    "COMPARE_GREATERTHAN": ">", "COMPARE_GREATERTHANOREQUALTO": ">=", "COMPARE_DISTINCT_FROM": "distinct",
-    "COMPARE_NOT_DISTINCT_FROM": "not distinct",
-}  # fmt: skip
-OPERATORS = {
-    "OPERATOR_NOT": "not", "OPERATOR_IS_NULL": "is null", "OPERATOR_IS_NOT_NULL": "is not null",
-    "OPERATOR_COALESCE": "coalesce", "COMPARE_IN": "in", "COMPARE_NOT_IN": "not in", "CONJUNCTION_AND": "and",
-    "CONJUNCTION_OR": "or", "OPERATOR_CAST": "cast", **COMPARISONS,
+COMPARISONS: Mapping[str, Comparator] = {
+    "COMPARE_EQUAL": Comparator.EQUAL, "COMPARE_NOTEQUAL": Comparator.UNEQUAL, "COMPARE_LESSTHAN": Comparator.LESS,
+    "COMPARE_LESSTHANOREQUALTO": Comparator.AT_MOST, "COMPARE_GREATERTHAN": Comparator.GREATER,
+    "COMPARE_GREATERTHANOREQUALTO": Comparator.AT_LEAST, "COMPARE_DISTINCT_FROM": Comparator.DISTINCT,
+    "COMPARE_NOT_DISTINCT_FROM": Comparator.NOT_DISTINCT,
 }  # fmt: skip
 BOOLEAN = SqlType("BOOLEAN")
+
+MORE_THAN_ONE_ROW = "More than one row returned by a subquery"
+"""The error of DuckDB's plans in a branch that is never taken: `first` is supported for one row only."""
+
+Args = tuple[Expression[int], ...]
 
 MADE_AGGREGATES = {
     "combine_aggr": ("GROUPING SETS, ROLLUP or CUBE",),
@@ -39,8 +43,8 @@ class ExpressionReader:
     def __init__(self, written: Written) -> None:
         self._written = written
 
-    def expression(self, node: Json, around: Place | None = None) -> Expression:
-        """Read an expression. One that is not supported becomes the operation `refused`, so that reading goes on.
+    def expression(self, node: Json, around: Place | None = None) -> Expression[int]:
+        """Read an expression. One that is not supported becomes a refused one, so that reading goes on.
 
         around: the place of the expression of which it is a part.
         """
@@ -48,16 +52,16 @@ class ExpressionReader:
         try:
             return self._read(node, place)
         except SqlError as error:
-            return Expression("refused", UNKNOWN, value=error, place=place)
+            return tree.Refused(error, (), place)
 
-    def join_condition(self, node: Json, wide: int) -> Expression:
+    def join_condition(self, node: Json, wide: int) -> Expression[int]:
         """Read a comparison of both sides of a join, or a condition on the columns of both. wide: the left columns."""
         if "comparison" not in node or node.get("right") is None:
             return self.expression(node.get("left") or node["expression"])
         left, right = self._all([node["left"], node["right"]])
         place = self._written.expression({"type": node["comparison"], "sides": [node["left"], node["right"]]})
-        right = right.with_columns(lambda key: algebra.column(wide + cast("int", key)))
-        return Expression(COMPARISONS[node["comparison"]], BOOLEAN, (left, right), place=place)
+        right = right.with_columns(lambda key: Column(wide + key))
+        return Comparison(COMPARISONS[node["comparison"]], left, right, place)
 
     def call(self, node: Json, tables: Callable[[], frozenset[str]]) -> AggregateCall:
         """Read a call of an aggregate. tables: returns those of the rows that it reads."""
@@ -73,41 +77,86 @@ class ExpressionReader:
 
         return AggregateCall(name, args, type_, node["aggregate_type"] == "DISTINCT", condition, place, construct)
 
-    def _all(self, nodes: Sequence[Json], around: Place | None = None) -> tuple[Expression, ...]:
+    def _all(self, nodes: Sequence[Json], around: Place | None = None) -> Args:
         return tuple(self.expression(each, around) for each in nodes)
 
-    def _read(self, node: Json, place: Place) -> Expression:
+    def _read(self, node: Json, place: Place) -> Expression[int]:
         match node["expression_class"]:
             case "BOUND_REF":
-                return Expression("column", self.type_of(node["return_type"]), value=node["index"])
+                self.type_of(node["return_type"])  # a collation is an error
+                return Column(node["index"])
             case "BOUND_CONSTANT":
                 return self._constant(node["value"], place)
             case "BOUND_CASE":
-                checks = [check[each] for check in node["case_checks"] for each in ("when_expr", "then_expr")]
-                args = self._all([*checks, node["else_expr"]], place)
-                return Expression("case", self.type_of(node["return_type"]), args, place=place)
+                checks = (self._all([each["when_expr"], each["then_expr"]], place) for each in node["case_checks"])
+                branches = tuple((test, result) for test, result in checks)
+                return tree.Case(branches, self.expression(node["else_expr"], place), place)
             case "BOUND_FUNCTION" | "BOUND_OPERATOR" | "BOUND_CONJUNCTION" | "BOUND_COMPARISON":
                 return self._operation(node, place)
             case "BOUND_CAST":
-                args = self._all([node["child"]], place)
-                return Expression("cast", self.type_of(node["return_type"]), args, place=place)
+                return tree.Cast(self.expression(node["child"], place), self.type_of(node["return_type"]), place)
         name = node["expression_class"].removeprefix("BOUND_").lower()
         raise unsupported(f"an expression of kind {name}", place)
 
-    def _operation(self, node: Json, place: Place) -> Expression:
-        name = node["qname"]["path"][-1] if node.get("qname") else node["type"].lower()
-        op = OPERATORS.get(node["type"], name)
-        if op == "cast" and (node.get("function_data") or {}).get("try_cast"):
-            op = "TRY_CAST"
-        type_ = self.type_of(node["return_type"]) if "return_type" in node else BOOLEAN
-        args = self._all(node["children"], place)
-        if op == "__between":
-            return _between(args, node["function_data"], place)
-        return Expression(op, type_, args, place=place)
+    def _operation(self, node: Json, place: Place) -> Expression[int]:
+        kind, args = node["type"], self._all(node["children"], place)
+        if kind in COMPARISONS:
+            return Comparison(COMPARISONS[kind], args[0], args[1], place)
+        match kind:
+            case "CONJUNCTION_AND":
+                return tree.And(args, place)
+            case "CONJUNCTION_OR":
+                return tree.Or(args, place)
+            case "OPERATOR_NOT":
+                return tree.Not(args[0], place)
+            case "OPERATOR_IS_NULL":
+                return tree.IsNull(args[0], place)
+            case "OPERATOR_IS_NOT_NULL":
+                return tree.is_not_null(args[0], place)
+            case "COMPARE_IN":
+                return tree.In(args[0], args[1:], place)
+            case "COMPARE_NOT_IN":
+                return tree.Not(tree.In(args[0], args[1:], place), place)
+            case "OPERATOR_COALESCE":
+                return tree.Coalesce(args, place)
+            case "OPERATOR_CAST" if (node.get("function_data") or {}).get("try_cast"):
+                return tree.Unknown("TRY_CAST", args, place)
+            case "OPERATOR_CAST":
+                return tree.Cast(args[0], self.type_of(node["return_type"]), place)
+        return self._call(node, args, place)
 
-    def _constant(self, value: Json, place: Place | None = None) -> Expression:
-        known = None if value["is_null"] else _value(value["value"])
-        return Expression("constant", self.type_of(value["type"]), value=known, place=place)
+    def _call(self, node: Json, args: Args, place: Place) -> Expression[int]:
+        """Read the call of a function. Some of DuckDB's functions are other expressions."""
+        name = node["qname"]["path"][-1] if node.get("qname") else node["type"].lower()
+        type_ = self.type_of(node["return_type"]) if "return_type" in node else BOOLEAN
+        intervals = list(map(_is_interval, node["children"]))
+        match name, args:
+            case "__between", _:
+                return _between(args, node["function_data"], place)
+            case "ifnull", _:
+                return tree.Coalesce(args, place)
+            case "+" | "-", _ if any(intervals):
+                return _shifted(name, args, intervals, place)
+            case "!~~", _:
+                return tree.Not(tree.Call(LIKE, args, type_, place), place)
+            case "//", _ if type_.name in DOUBLES:  # decimals and doubles are divided as by /
+                return tree.Call(DIVIDE, args, type_, place)
+            case "//", _:
+                return tree.Call(WHOLE_QUOTIENT, args, type_, place)
+            case "constant_or_null", (first, *others):
+                missing = tree.Or(tuple(map(tree.IsNull, others)))
+                return tree.Case(((missing, tree.Constant(type_, None)),), first, place)
+            case "error", (tree.Constant(value=str(message)),) if message.startswith(MORE_THAN_ONE_ROW):
+                return tree.Constant(type_, None)
+        function = FUNCTIONS.get(name)
+        return tree.Call(function, args, type_, place) if function else tree.Unknown(name, args, place)
+
+    def _constant(self, value: Json, place: Place | None = None) -> tree.Constant[int]:
+        """Read a constant. Trailing zeros of a decimal are dropped, which changes no value."""
+        type_, known = self.type_of(value["type"]), None if value["is_null"] else _value(value["value"])
+        while type_.name == "DECIMAL" and type_.scale and known is not None and known % 10 == 0:
+            type_, known = SqlType("DECIMAL", type_.scale - 1), known // 10
+        return tree.Constant(type_, known, place)
 
     def type_of(self, type_: Json) -> SqlType:
         info = type_.get("type_info") or {}
@@ -115,46 +164,60 @@ class ExpressionReader:
             raise unsupported(*self._written.construct(["COLLATE"]))
         return SqlType(type_["id"], info.get("scale", 0))
 
-    def table_filters(self, filters: Json) -> Iterator[Expression]:
+    def table_filters(self, filters: Json) -> Iterator[Expression[int]]:
         """Read the conditions of a scan."""
         for each in filters.get("filters", []):
             yield from self._table_filter(each["value"], [each["key"]])
         for each in filters.get("multi_column_filters", []):
             yield from self._table_filter(each, each["column_indexes"])
 
-    def _table_filter(self, each: Json, at: Sequence[int]) -> Iterator[Expression]:
+    def _table_filter(self, each: Json, at: Sequence[int]) -> Iterator[Expression[int]]:
         """Read a condition of a scan on columns at some positions. Filters that only save reading are left out."""
-        of = algebra.column(at[0])
+        of = Column(at[0])
         match each["filter_type"]:
             case "LEGACY_CONSTANT_COMPARISON":
-                constant = self._constant(each["constant"])
-                yield Expression(COMPARISONS[each["comparison_type"]], BOOLEAN, (of, constant))
+                yield Comparison(COMPARISONS[each["comparison_type"]], of, self._constant(each["constant"]))
             case "LEGACY_IS_NULL":
-                yield Expression("is null", BOOLEAN, (of,))
+                yield tree.IsNull(of)
             case "LEGACY_IS_NOT_NULL":
-                yield Expression("is not null", BOOLEAN, (of,))
+                yield tree.is_not_null(of)
             case "LEGACY_IN_FILTER":
-                yield Expression("in", BOOLEAN, (of, *map(self._constant, each["values"])))
+                yield tree.In(of, tuple(map(self._constant, each["values"])))
             case "LEGACY_CONJUNCTION_AND":
                 children = [part for child in _children(each) for part in self._table_filter(child, at)]
                 yield from _with_prefix(children)
             case "LEGACY_CONJUNCTION_OR":
                 choices = [list(self._table_filter(child, at)) for child in _children(each)]
-                yield Expression("or", BOOLEAN, tuple(map(_all_of, choices)))
+                yield tree.Or(tuple(map(_all_of, choices)))
             case "EXPRESSION_FILTER":
-                yield self.expression(each["expr"]).with_columns(lambda key: algebra.column(at[cast("int", key)]))
+                yield self.expression(each["expr"]).with_columns(lambda key: Column(at[key]))
             case "LEGACY_OPTIONAL_FILTER" | "LEGACY_DYNAMIC_FILTER":
                 return
             case other:
-                yield Expression("refused", BOOLEAN, value=unsupported(f"a filter of kind {other}"))
+                yield tree.Refused(unsupported(f"a filter of kind {other}"))
 
 
-def _between(args: Sequence[Expression], ends: Json, place: Place) -> Expression:
+def _is_interval(node: Json) -> bool:
+    type_ = node["value"]["type"] if node["expression_class"] == "BOUND_CONSTANT" else node.get("return_type")
+    return type_ is not None and bool(type_["id"] == "INTERVAL")
+
+
+def _between(args: Sequence[Expression[int]], ends: Json, place: Place) -> Expression[int]:
     """Return the two comparisons that DuckDB has merged, of which each may be strict."""
     value, low, high = args
-    above = Expression(">=" if ends["lower_inclusive"] else ">", BOOLEAN, (value, low), place=place)
-    below = Expression("<=" if ends["upper_inclusive"] else "<", BOOLEAN, (value, high), place=place)
-    return Expression("and", BOOLEAN, (above, below), place=place)
+    above = Comparator.AT_LEAST if ends["lower_inclusive"] else Comparator.GREATER
+    below = Comparator.AT_MOST if ends["upper_inclusive"] else Comparator.LESS
+    return tree.And((Comparison(above, value, low, place), Comparison(below, value, high, place)), place)
+
+
+def _shifted(sign: str, args: Args, intervals: Sequence[bool], place: Place) -> Expression[int]:
+    """Return a date with a constant interval added, or subtracted."""
+    at = list(intervals).index(True)
+    match args[at], [each for each in args if each is not args[at]]:
+        case tree.Constant(value=Interval() as interval), [day]:
+            by = 1 if sign == "+" else -1
+            return tree.Shifted(day, Interval(*(by * each for each in interval)), place)
+    return tree.Refused(unsupported("an interval that is no constant"), args, place)
 
 
 def _children(of: Json) -> Iterator[Json]:
@@ -168,20 +231,28 @@ def _children(of: Json) -> Iterator[Json]:
             yield each
 
 
-def _all_of(conditions: Sequence[Expression]) -> Expression:
-    return conditions[0] if len(conditions) == 1 else Expression("and", BOOLEAN, tuple(conditions))
+def _all_of(conditions: Sequence[Expression[int]]) -> Expression[int]:
+    return conditions[0] if len(conditions) == 1 else tree.And(tuple(conditions))
 
 
-def _with_prefix(conditions: Sequence[Expression]) -> Iterator[Expression]:
+def _with_prefix(conditions: Sequence[Expression[int]]) -> Iterator[Expression[int]]:
     """Restore the condition that a text begins with a word, which DuckDB makes two comparisons."""
-    low = {each.args[1].value: each for each in conditions if each.op == ">=" and each.args[1].type.name == "VARCHAR"}
-    high = {each.args[1].value: each for each in conditions if each.op == "<" and each.args[1].type.name == "VARCHAR"}
+    low, high = (_bounds(conditions, comparator) for comparator in (Comparator.AT_LEAST, Comparator.LESS))
     for word, each in low.items():
-        if isinstance(word, str) and _is_prefix(word) and word[:-1] + chr(ord(word[-1]) + 1) in high:
-            other = high[word[:-1] + chr(ord(word[-1]) + 1)]
-            yield Expression("prefix", BOOLEAN, each.args)
+        if _is_prefix(word) and (other := high.get(word[:-1] + chr(ord(word[-1]) + 1))) is not None:
+            yield tree.Call(PREFIX, (each.left, each.right), BOOLEAN)
             conditions = [rest for rest in conditions if rest not in (each, other)]
     yield from conditions
+
+
+def _bounds(conditions: Sequence[Expression[int]], wanted: Comparator) -> Mapping[str, Comparison[int]]:
+    """Return the comparisons of a kind with constant texts, by the text."""
+    found = {}
+    for each in conditions:
+        match each:
+            case Comparison(comparator, _, tree.Constant(SqlType("VARCHAR"), str(word))) if comparator is wanted:
+                found[word] = each
+    return found
 
 
 def _is_prefix(word: str) -> bool:

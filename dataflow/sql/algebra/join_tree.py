@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 
+from deltamark.dataflow.scalars.expressions import Column, Expression
 from deltamark.dataflow.sql.algebra import operations as algebra
-from deltamark.dataflow.sql.algebra.operations import Expression, Relational
+from deltamark.dataflow.sql.algebra.operations import ElementColumn, Relational
 
 
 @dataclass(frozen=True)
@@ -16,7 +17,7 @@ class Existence:
     """A SEMI or an ANTI join, with its right side as an element of the tree. reads: the elements that it needs."""
 
     join: algebra.Join
-    conditions: tuple[Expression, ...]
+    conditions: tuple[Expression[ElementColumn], ...]
     reads: int
 
 
@@ -36,15 +37,15 @@ class JoinTree:
     """
 
     elements: tuple[Element, ...]
-    conditions: tuple[Expression, ...]
-    columns: tuple[Expression, ...]
+    conditions: tuple[Expression[ElementColumn], ...]
+    columns: tuple[Expression[ElementColumn], ...]
 
     @cached_property
-    def conditions_on(self) -> Mapping[int, Sequence[Expression]]:
+    def conditions_on(self) -> Mapping[int, Sequence[Expression[ElementColumn]]]:
         """The conditions by each element that they read."""
-        found: dict[int, list[Expression]] = defaultdict(list)
+        found: dict[int, list[Expression[ElementColumn]]] = defaultdict(list)
         for each in self.conditions:
-            for number in dict.fromkeys(key[0] for key in each.columns()):  # type: ignore[index]  # a pair
+            for number in dict.fromkeys(key[0] for key in each.columns()):
                 found[number].append(each)
         return found
 
@@ -75,18 +76,20 @@ def taken_apart(rel: Relational, first: int = 0) -> JoinTree:
     return JoinTree((Element(rel),), (), tuple(_columns_of(rel, first)))
 
 
-def _columns_of(rel: Relational, number: int) -> Iterator[Expression]:
+def _columns_of(rel: Relational, number: int) -> Iterator[Expression[ElementColumn]]:
     for at in range(algebra.width(rel)):
-        yield algebra.column((number, at))
+        yield Column((number, at))
 
 
-def _over(expressions: Sequence[Expression], columns: Sequence[Expression]) -> Iterator[Expression]:
+def _over(
+    expressions: Sequence[Expression[int]], columns: Sequence[Expression[ElementColumn]]
+) -> Iterator[Expression[ElementColumn]]:
     """Replace the columns of expressions by expressions."""
     for each in expressions:
-        yield each.with_columns(lambda key: columns[key])  # type: ignore[index]  # a number
+        yield each.with_columns(columns.__getitem__)
 
 
-def elements_of(*expressions: Expression) -> int:
+def elements_of(*expressions: Expression[ElementColumn]) -> int:
     """Return the set of elements that expressions read; bit i stands for element i."""
     return reduce(int.__or__, (each.elements for each in expressions), 0)
 

@@ -1,16 +1,16 @@
-"""The algebra of SQL plans: typed expressions, and operations on rows whose columns are numbered.
+"""The algebra of SQL plans: operations on rows whose columns are numbered.
 
 DuckDB's planner binds a text and returns these operations; `lowering` turns them into collections.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
-from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias, TypeVar
 
 from deltamark.dataflow.plan.memo import kept, kept_by_argument
+from deltamark.dataflow.scalars.expressions import Column, Comparator, Comparison, Expression, SqlType
 
 if TYPE_CHECKING:
     from deltamark.dataflow.sql.problems import SqlError
@@ -18,91 +18,31 @@ if TYPE_CHECKING:
 
 JoinKind = Literal["INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI", "MARK", "SINGLE"]
 
-ColumnKey = int | tuple[int, int]
-"""The number of a column; in a tree of joins the number of a leaf, and that of its column."""
+ElementColumn = tuple[int, int]
+"""In a tree of joins, the number of an element, and that of its column."""
+
+K = TypeVar("K", bound=Hashable)
 
 
-class SqlType(NamedTuple):
-    """A type by its name in DuckDB, and the decimal places of a DECIMAL."""
-
-    name: str
-    scale: int = 0
-
-
-class Interval(NamedTuple):
-    """The value of a constant interval."""
-
-    months: int
-    days: int
-    micros: int
-
-
-@dataclass(frozen=True)
-class Expression:
-    """An operation on expressions.
-
-    op: `column`, `constant`, `case`, `cast`, `in`, `and`, `or`, `not`, `is null`, `coalesce`, a comparison, the name
-    of a function, or `refused`; value: the number of a column, a constant, or the error of a refused expression; place:
-    where it stands in the text, if that may be known.
-    """
-
-    op: str
-    type: SqlType
-    args: tuple[Expression, ...] = ()
-    value: object = None
-    place: Place | None = field(default=None, compare=False)
-
-    @property
-    def name(self) -> str:
-        """The function or operator as the text has it."""
-        return self.place.exact.name if self.place and self.place.exact else self.op
-
-    @property
-    def operation(self) -> str:
-        """The name, and what it is the name of."""
-        return self.place.exact.operation if self.place and self.place.exact else f"the function {self.op}"
-
-    def columns(self) -> tuple[ColumnKey, ...]:
-        """Return the columns that are read, each once."""
-        return self._columns
-
-    @cached_property
-    def _columns(self) -> tuple[ColumnKey, ...]:
-        if self.op == "column":
-            return (self.value,)  # type: ignore[return-value]  # the number of a column
-        return tuple(dict.fromkeys(key for each in self.args for key in each.columns()))
-
-    @cached_property
-    def elements(self) -> int:
-        """The leaves of a tree of joins that are read: bit i stands for leaf i."""
-        return reduce(int.__or__, (1 << key[0] for key in self._columns), 0)  # type: ignore[index]  # a pair
-
-    def with_columns(self, change: Callable[[ColumnKey], Expression]) -> Expression:
-        """Replace the columns. Parts that are one object stay one."""
-        return self._with_columns(change, {})
-
-    def _with_columns(self, change: Callable[[ColumnKey], Expression], done: dict[int, Expression]) -> Expression:
-        if id(self) not in done:
-            if self.op == "column":
-                changed = change(self.value)  # type: ignore[arg-type]  # the number of a column
-            else:
-                args = tuple(each._with_columns(change, done) for each in self.args)  # noqa: SLF001
-                changed = replace(self, args=args) if args else self
-            done[id(self)] = changed
-        return done[id(self)]
-
-
-UNKNOWN = SqlType("ANY")
-"""The type of a column, which its values know."""
-
-
-def column(key: ColumnKey) -> Expression:
-    return Expression("column", UNKNOWN, value=key)
-
-
-def columns(count: int, first: int = 0) -> tuple[Expression, ...]:
+def columns(count: int, first: int = 0) -> tuple[Column[int], ...]:
     """Return columns with successive numbers."""
-    return tuple(column(first + each) for each in range(count))
+    return tuple(Column(first + each) for each in range(count))
+
+
+EQUALITIES = (Comparator.EQUAL, Comparator.NOT_DISTINCT)
+
+
+def equated(condition: Expression[K]) -> tuple[K, K] | None:
+    """Return the columns that a condition makes equal; None if it is no such condition."""
+    match condition:
+        case Comparison(comparator, Column(one), Column(other)) if comparator in EQUALITIES:
+            return one, other
+    return None
+
+
+def copies(expressions: Sequence[Expression[int]]) -> dict[int, int]:
+    """Return, for the expressions that are columns, which."""
+    return {at: each.key for at, each in enumerate(expressions) if isinstance(each, Column)}
 
 
 @dataclass(frozen=True)
@@ -110,10 +50,10 @@ class AggregateCall:
     """An aggregate: its function, the argument, and the condition on rows that it reads."""
 
     function: str
-    args: tuple[Expression, ...]
+    args: tuple[Expression[int], ...]
     type: SqlType
     distinct: bool = False
-    condition: Expression | None = None
+    condition: Expression[int] | None = None
     place: Place | None = field(default=None, compare=False)
     construct: Callable[[], tuple[str, Place | None]] | None = field(default=None, compare=False)
     """Returns the construct of the text from which DuckDB made the call, in words, and where it stands."""
@@ -137,7 +77,7 @@ class Filter:
     """The rows that satisfy all conditions."""
 
     rows: Relational
-    conditions: tuple[Expression, ...]
+    conditions: tuple[Expression[int], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +85,7 @@ class Project:
     """Expressions over each row."""
 
     rows: Relational
-    expressions: tuple[Expression, ...]
+    expressions: tuple[Expression[int], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +99,7 @@ class Join:
     kind: JoinKind
     left: Relational
     right: Relational
-    conditions: tuple[Expression, ...]
+    conditions: tuple[Expression[int], ...]
     knows_null: bool = False
     place: Place | None = None
 
@@ -169,7 +109,7 @@ class Aggregate:
     """Aggregates of groups. Without groups there is one row, even if there are no rows."""
 
     rows: Relational
-    groups: tuple[Expression, ...]
+    groups: tuple[Expression[int], ...]
     calls: tuple[AggregateCall, ...]
 
 
@@ -201,7 +141,7 @@ class SetOperation:
 class Order(NamedTuple):
     """A key of ORDER BY."""
 
-    expression: Expression
+    expression: Expression[int]
     descending: bool
     nulls_first: bool
 
@@ -225,7 +165,7 @@ class Constants:
     """Rows of constant expressions. types: those of the columns."""
 
     types: tuple[SqlType, ...]
-    rows: tuple[tuple[Expression, ...], ...]
+    rows: tuple[tuple[Expression[int], ...], ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -283,8 +223,8 @@ def is_unique(rel: Relational, columns: frozenset[int]) -> bool:
         case Filter() | Extreme() | Shared():
             return is_unique(rel.rows, columns)
         case Project():
-            below = {each.value for at, each in enumerate(rel.expressions) if at in columns and each.op == "column"}
-            return is_unique(rel.rows, frozenset(below))  # type: ignore[arg-type]  # numbers of columns
+            below = (column for at, column in copies(rel.expressions).items() if at in columns)
+            return is_unique(rel.rows, frozenset(below))
         case Aggregate():
             return set(range(len(rel.groups))) <= columns
         case Distinct():
@@ -299,10 +239,8 @@ def is_unique(rel: Relational, columns: frozenset[int]) -> bool:
             return is_unique(rel.left, columns)
         case Join(kind="INNER" | "LEFT" | "SINGLE"):
             wide = width(rel.left)
-            keys = set()
-            for each in rel.conditions:
-                if each.op in ("=", "not distinct") and all(arg.op == "column" for arg in each.args):
-                    keys |= {arg.value - wide for arg in each.args if arg.value >= wide}  # type: ignore[operator]
-            one = rel.kind == "SINGLE" or is_unique(rel.right, frozenset(keys))
+            pairs = (equated(each) or () for each in rel.conditions)
+            keys = frozenset(column - wide for pair in pairs for column in pair if column >= wide)
+            one = rel.kind == "SINGLE" or is_unique(rel.right, keys)
             return one and is_unique(rel.left, frozenset(each for each in columns if each < wide))
     return False

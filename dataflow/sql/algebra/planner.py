@@ -6,14 +6,14 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from deltamark.dataflow.scalars.values import DOUBLES
 from deltamark.dataflow.sql import front_end
 from deltamark.dataflow.sql.algebra.operations import Relational
 from deltamark.dataflow.sql.algebra.reader import read_plan, reads_any_column
-from deltamark.dataflow.sql.fragments import parsed
+from deltamark.dataflow.sql.fragments import Json, parsed
 from deltamark.dataflow.sql.problems import SqlError, unsupported
-from deltamark.dataflow.sql.scalars.literals import DOUBLES
 from deltamark.dataflow.sql.written import Place, Written
 from deltamark.dataflow.types import Schema, Type
 from deltamark.errors import DeltamarkError, unknown
@@ -118,7 +118,7 @@ def _columns(schema: Schema) -> list[str]:
     ]
 
 
-def _serialized(connection: duckdb.DuckDBPyConnection, written: Written, relations: Iterable[str]) -> Mapping[str, Any]:
+def _serialized(connection: duckdb.DuckDBPyConnection, written: Written, relations: Iterable[str]) -> Json:
     text = written.text
     serialized = _plan(connection, text, OPTIMIZED)
     if COMBINED in serialized:
@@ -133,7 +133,7 @@ def _serialized(connection: duckdb.DuckDBPyConnection, written: Written, relatio
             missing = unknown("relation", answer["name"], relations)
             raise SqlError(missing.cause, str(missing.actual), missing.remedy, place)
         raise _refused(answer["error_message"], place, answer.get("candidates"))
-    plan: Mapping[str, Any] = answer["plans"][0]
+    plan: Json = answer["plans"][0]
     return plan
 
 
@@ -149,7 +149,7 @@ def _plan(connection: duckdb.DuckDBPyConnection, text: str, optimize: str) -> st
     return str(row[0])
 
 
-def _parsed(serialized: str, written: Written) -> Any:
+def _parsed(serialized: str, written: Written) -> Json:
     try:
         return parsed(serialized)
     except json.JSONDecodeError as error:  # DuckDB writes their values as they are

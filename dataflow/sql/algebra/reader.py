@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import cast
+from typing import get_args
 
+from deltamark.dataflow.scalars.expressions import Column, Constant, Expression, Not, SqlType, conjuncts
 from deltamark.dataflow.sql.algebra import operations as algebra
 from deltamark.dataflow.sql.algebra.expression_reader import BOOLEAN, ExpressionReader
-from deltamark.dataflow.sql.algebra.operations import ALL_ROWS, Expression, JoinKind, Order, Relational, SqlType
+from deltamark.dataflow.sql.algebra.operations import ALL_ROWS, JoinKind, Order, Relational
 from deltamark.dataflow.sql.fragments import Json, objects
 from deltamark.dataflow.sql.problems import unsupported
 from deltamark.dataflow.sql.written import SEVERAL_ROWS, Written
@@ -20,6 +21,8 @@ NO_LIMIT = 2**63 - 1
 """DuckDB's count of LIMIT ALL and LIMIT NULL."""
 
 NUMBER = SqlType("INTEGER")
+
+JOIN_KINDS: tuple[JoinKind, ...] = get_args(JoinKind)
 
 
 def read_plan(plan: Json, columns_of: Mapping[str, Sequence[str]], written: Written) -> Relational:
@@ -107,7 +110,7 @@ class _Reader:
         name = node.get("function_data", {}).get("table")
         indexes = [each["index"] for each in node["column_indexes"]]
         if name in self._columns_of:
-            read = (algebra.column(0 if each == ANY_COLUMN else each) for each in indexes)
+            read = (Column(0 if each == ANY_COLUMN else each) for each in indexes)
             rows: Relational = algebra.Project(self._scan(name), tuple(read))
         else:
             function = node["qname"]["path"][-1]
@@ -139,11 +142,11 @@ class _Reader:
             conditions = tuple(self._expressions.join_condition(each, wide) for each in node["conditions"])
         else:
             conditions = (self._expression(node["condition"]),)
-        kind = node["join_type"]
-        if kind not in ("INNER", "LEFT", "RIGHT", "FULL", "SEMI", "ANTI", "MARK", "SINGLE"):
-            raise unsupported(f"a join of kind {kind}")
+        kind = next((each for each in JOIN_KINDS if each == node["join_type"]), None)
+        if kind is None:
+            raise unsupported(f"a join of kind {node['join_type']}")
         _, place = self._written.construct([SEVERAL_ROWS], lambda: _tables(node["children"][1]))
-        join = algebra.Join(cast("JoinKind", kind), left, right, conditions, place=place)
+        join = algebra.Join(kind, left, right, conditions, place=place)
         left_map, right_map = node.get("left_projection_map"), node.get("right_projection_map")
         if not left_map and not right_map:
             return join
@@ -226,7 +229,7 @@ class _Reader:
 
     def _one_row(self, _node: Json) -> Relational:
         """Read the row of a query without FROM. It has a column, which is only counted."""
-        return algebra.Constants((NUMBER,), ((Expression("constant", NUMBER, value=0),),))
+        return algebra.Constants((NUMBER,), ((Constant(NUMBER, 0),),))
 
     def _values(self, node: Json) -> Relational:
         rows = tuple(tuple(map(self._expression, row)) for row in node["expressions"])
@@ -244,29 +247,21 @@ def _tables(node: object) -> frozenset[str]:
 
 def _mapped(rows: Relational, kept: Sequence[int]) -> Relational:
     """Keep some columns; an empty list keeps all."""
-    return algebra.Project(rows, tuple(map(algebra.column, kept))) if kept else rows
+    return algebra.Project(rows, tuple(map(Column, kept))) if kept else rows
 
 
-def _filtered(rows: Relational, conditions: Sequence[Expression]) -> Relational:
+def _filtered(rows: Relational, conditions: Sequence[Expression[int]]) -> Relational:
     """Filter rows. The condition that a mark holds, or does not, becomes a SEMI join or an ANTI join."""
-    rest = [part for each in conditions for part in _conjuncts(each)]
+    rest = [part for each in conditions for part in conjuncts(each)]
     if isinstance(rows, algebra.Join) and rows.kind == "MARK":
         mark = algebra.width(rows) - 1
         for each in rest:
-            negated = each.op == "not"
-            of = each.args[0] if negated else each
-            if of.op == "column" and of.value == mark:
+            negated = isinstance(each, Not)
+            of = each.condition if isinstance(each, Not) else each
+            if isinstance(of, Column) and of.key == mark:
                 join = algebra.Join("ANTI" if negated else "SEMI", rows.left, rows.right, rows.conditions, negated)
-                known = Expression("constant", BOOLEAN, value=not negated)
+                known = Constant[int](BOOLEAN, not negated)
                 rest.remove(each)
                 below = algebra.Project(join, (*algebra.columns(mark), known))
                 return algebra.Filter(below, tuple(rest)) if rest else below
     return algebra.Filter(rows, tuple(rest))
-
-
-def _conjuncts(condition: Expression) -> Iterator[Expression]:
-    if condition.op != "and":
-        yield condition
-        return
-    for each in condition.args:
-        yield from _conjuncts(each)

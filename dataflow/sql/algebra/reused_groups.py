@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
+from deltamark.dataflow.scalars.expressions import Column, Comparator, Comparison, Expression
 from deltamark.dataflow.sql.algebra import operations as algebra
 from deltamark.dataflow.sql.algebra.join_tree import Element, JoinTree, taken_apart
-from deltamark.dataflow.sql.algebra.operations import Aggregate, Expression, Relational
-from deltamark.dataflow.sql.algebra.rewrites import Column, equated, projected, without_element
+from deltamark.dataflow.sql.algebra.operations import Aggregate, ElementColumn, Relational, equated
+from deltamark.dataflow.sql.algebra.rewrites import projected, without_element
 
 Columns = Mapping[int, int]
 """For each column of an operation that is a column of the rows below its projections, that one."""
@@ -62,9 +63,9 @@ def _groups(element: Element) -> _Groups | None:
         return None
     rows, columns = projected(aggregate.rows)
     group = aggregate.groups[0]
-    if group.op != "column" or group.value not in columns:
+    if not isinstance(group, Column) or group.key not in columns:
         return None
-    return _Groups(aggregate, over, rows, columns, columns[cast("int", group.value)])
+    return _Groups(aggregate, over, rows, columns, columns[group.key])
 
 
 def _places(tree: JoinTree, number: int, groups: _Groups) -> Iterator[_Place]:
@@ -74,21 +75,27 @@ def _places(tree: JoinTree, number: int, groups: _Groups) -> Iterator[_Place]:
     if ends is None:
         return
     partner, looked_up = sorted(ends, key=lambda each: each[0] == number)
-    if groups.over.columns[looked_up[1]] != algebra.column((0, 0)):
+    if groups.over.columns[looked_up[1]] != Column((0, 0)):
         return
     for other, element in enumerate(tree.elements):
         rows, columns = projected(element.rel)
         if element.existence is None and rows is groups.rows:
             pairs = [{(other, at), partner} for at, source in columns.items() if source == groups.key]
-            if any(each.op == "=" and set(equated(each) or ()) in pairs for each in tree.conditions):
+            if any(_are_equal(each) in pairs for each in tree.conditions):
                 yield _Place(number, other, columns)
+
+
+def _are_equal(condition: Expression[ElementColumn]) -> set[ElementColumn]:
+    """Return the columns of which a condition says that they are equal, and not NULL."""
+    is_equality = isinstance(condition, Comparison) and condition.comparator is Comparator.EQUAL
+    return set(equated(condition) or ()) if is_equality else set()
 
 
 def _with_groups(rel: Aggregate, tree: JoinTree, place: _Place, groups: _Groups) -> JoinTree | None:
     """Put groups with all calls of an aggregate in the place of rows; None if anything else reads the rows."""
     below = {source: at for at, source in groups.columns.items()}
-    argument_of: dict[algebra.ColumnKey, Expression] = {
-        (place.rows, at): algebra.column(below[source]) for at, source in place.columns.items() if source in below
+    argument_of: dict[ElementColumn, Expression[int]] = {
+        (place.rows, at): Column(below[source]) for at, source in place.columns.items() if source in below
     }
     calls = list(groups.aggregate.calls)
     for call in rel.calls:
@@ -98,28 +105,22 @@ def _with_groups(rel: Aggregate, tree: JoinTree, place: _Place, groups: _Groups)
         calls.append(replace(call, args=tuple(each.with_columns(argument_of.__getitem__) for each in args)))
     first = 1 + len(groups.aggregate.calls)
     columns = [_over_tree(each, tree) for each in rel.groups]
-    columns += [algebra.column((place.groups, at)) for at in range(first, 1 + len(calls))]
+    columns += [Column((place.groups, at)) for at in range(first, 1 + len(calls))]
     moved = {(place.rows, at): (place.groups, 0) for at, source in place.columns.items() if source == groups.key}
     tree = replace(tree, columns=tuple(columns))
-    if any(cast("Column", key)[0] == place.rows and key not in moved for key in _read(tree, place.groups)):
+    if any(key[0] == place.rows and key not in moved for key in _read(tree, place.groups)):
         return None
     aggregate = replace(groups.aggregate, calls=tuple(calls))
-    conditions = (
-        each.with_columns(lambda key: algebra.column(cast("Column", key)[1])) for each in groups.over.conditions
-    )
+    conditions = (each.with_columns(lambda key: Column(key[1])) for each in groups.over.conditions)
     new = Element(algebra.Filter(aggregate, tuple(conditions)))
     return without_element(tree, place.rows, {place.groups: new}, moved)
 
 
-def _column_of_group(key: algebra.ColumnKey) -> Expression:
-    return algebra.column(cast("Column", key)[1])
+def _over_tree(of: Expression[int], tree: JoinTree) -> Expression[ElementColumn]:
+    return of.with_columns(tree.columns.__getitem__)
 
 
-def _over_tree(of: Expression, tree: JoinTree) -> Expression:
-    return of.with_columns(lambda key: tree.columns[cast("int", key)])
-
-
-def _read(tree: JoinTree, but: int) -> Iterator[algebra.ColumnKey]:
+def _read(tree: JoinTree, but: int) -> Iterator[ElementColumn]:
     """Yield the columns that a tree reads, except in one semijoin."""
     for each in (*tree.columns, *tree.conditions):
         yield from each.columns()

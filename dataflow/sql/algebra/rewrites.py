@@ -11,17 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Literal, cast
+from typing import Literal
 
+from deltamark.dataflow.scalars.expressions import Column, Comparator, Comparison, Expression, is_not_null
 from deltamark.dataflow.sql.algebra import operations as algebra
 from deltamark.dataflow.sql.algebra.join_tree import Element, JoinTree, taken_apart
-from deltamark.dataflow.sql.algebra.operations import Expression, Relational
+from deltamark.dataflow.sql.algebra.operations import ElementColumn, Relational, copies, equated
 
 EXTREMES: Mapping[str, Literal["smallest", "largest"]] = {"min": "smallest", "max": "largest"}
-EQUALITIES = ("=", "not distinct")
-
-Column = tuple[int, int]
-"""The number of an element, and that of its column."""
 
 
 def with_extremes(tree: JoinTree) -> JoinTree:
@@ -45,7 +42,7 @@ def _own_extremes(tree: JoinTree, at: int, element: Element) -> JoinTree | None:
     if call.function not in EXTREMES or call.type.name == "VARCHAR" or call.condition is not None:
         return None
     base, below, conditions = _over_base(_all_groups(tree, at, extremes, columns))
-    sources = [below.get(cast("int", each.value)) if each.op == "column" else None for each in read]
+    sources = [below.get(each.key) if isinstance(each, Column) else None for each in read]
     groups = set(sources[:-1])
     if None in sources or set(columns.values()) != set(range(len(read))) or not _reads_only(conditions, groups):
         return None
@@ -56,7 +53,7 @@ def _own_extremes(tree: JoinTree, at: int, element: Element) -> JoinTree | None:
             continue
         if not set(sources) <= set(column_of):
             continue
-        partners = [column_of[cast("int", source)] for source in sources]
+        partners = [column_of[source] for source in sources if source is not None]
         pairs = {(at, mine): (other, partners[position]) for mine, position in columns.items()}
         rest = _without(tree.conditions, pairs)
         if rest is not None:
@@ -69,14 +66,14 @@ def _own_extremes(tree: JoinTree, at: int, element: Element) -> JoinTree | None:
 
 def _all_groups(tree: JoinTree, at: int, extremes: algebra.Aggregate, columns: Mapping[int, int]) -> Relational:
     """Return the rows of an aggregate without a semijoin with the values that its groups are joined with."""
-    groups = {at: each.value for at, each in enumerate(extremes.groups) if each.op == "column"}
-    group_of = {column: cast("int", groups[to]) for column, to in columns.items() if to in groups}
+    groups = copies(extremes.groups)
+    group_of = {column: groups[to] for column, to in columns.items() if to in groups}
     partners = _partners(tree, at)
     sources = {group_of[each]: source for each, source in partners.items() if each in group_of}
     return _without_reduction(extremes.rows, sources)
 
 
-def _over_base(rel: Relational) -> tuple[Relational, Mapping[int, int], Sequence[Expression]]:
+def _over_base(rel: Relational) -> tuple[Relational, Mapping[int, int], Sequence[Expression[int]]]:
     """Read an operation as filters and projections of other rows.
 
     Return these rows, which of their columns each column is, and the conditions over their columns.
@@ -84,9 +81,8 @@ def _over_base(rel: Relational) -> tuple[Relational, Mapping[int, int], Sequence
     tree = taken_apart(rel)
     if len(tree.elements) > 1:
         return rel, {at: at for at in range(algebra.width(rel))}, ()
-    places = {at: each.value for at, each in enumerate(tree.columns) if each.op == "column"}
-    columns = {at: cast("Column", place)[1] for at, place in places.items()}
-    conditions = [each.with_columns(lambda key: algebra.column(cast("Column", key)[1])) for each in tree.conditions]
+    columns = {at: each.key[1] for at, each in enumerate(tree.columns) if isinstance(each, Column)}
+    conditions = [each.with_columns(lambda key: Column(key[1])) for each in tree.conditions]
     base = tree.elements[0].rel
     if not isinstance(base, algebra.Shared):
         return base, columns, conditions
@@ -97,23 +93,23 @@ def _over_base(rel: Relational) -> tuple[Relational, Mapping[int, int], Sequence
     return base, {at: below[column] for at, column in columns.items() if column in below}, [*lower, *moved]
 
 
-def _moved(of: Expression, columns: Mapping[int, int]) -> Expression:
-    return of.with_columns(lambda key: algebra.column(columns[cast("int", key)]))
+def _moved(of: Expression[int], columns: Mapping[int, int]) -> Expression[int]:
+    return of.with_columns(lambda key: Column(columns[key]))
 
 
-def _reads_only(conditions: Sequence[Expression], columns: Collection[int | None]) -> bool:
+def _reads_only(conditions: Sequence[Expression[int]], columns: Collection[int | None]) -> bool:
     return all(key in columns for each in conditions for key in each.columns())
 
 
 def with_columns_for_groups(rel: algebra.Aggregate) -> algebra.Aggregate:
     """Compute the keys of groups in a projection, so that a join below may compute them before it pairs rows."""
-    computed = [each for each in rel.groups if each.op != "column"]
+    computed = [each for each in rel.groups if not isinstance(each, Column)]
     if not computed:
         return rel
     wide = algebra.width(rel.rows)
     below = algebra.Project(rel.rows, (*algebra.columns(wide), *computed))
     position = iter(range(wide, wide + len(computed)))
-    groups = tuple(each if each.op == "column" else algebra.column(next(position)) for each in rel.groups)
+    groups = tuple(each if isinstance(each, Column) else Column(next(position)) for each in rel.groups)
     return replace(rel, rows=below, groups=groups)
 
 
@@ -141,7 +137,7 @@ Source = tuple[Relational, int]
 """Rows, and the number of a column."""
 
 
-def _source(tree: JoinTree, partner: Column) -> Source | None:
+def _source(tree: JoinTree, partner: ElementColumn) -> Source | None:
     """Return the rows below projections from which a column of an element comes; None if it is computed."""
     number, column = partner
     rel, columns = projected(tree.elements[number].rel)
@@ -152,23 +148,23 @@ def _without_reduction(rel: Relational, sources: Mapping[int, Source | None]) ->
     """Leave out semijoins with values from given sources. sources: for each column, values that it must have anyway."""
     match rel:
         case algebra.Project():
-            copies = {at: each.value for at, each in enumerate(rel.expressions) if each.op == "column"}
-            below = {cast("int", copies[at]): source for at, source in sources.items() if at in copies}
-            return replace(rel, rows=_without_reduction(rel.rows, below))
+            return replace(rel, rows=_without_reduction(rel.rows, _below(rel.expressions, sources)))
         case algebra.Filter():
             return replace(rel, rows=_without_reduction(rel.rows, sources))
         case algebra.Aggregate():
-            of_groups = {at: each.value for at, each in enumerate(rel.groups) if each.op == "column"}
-            below = {cast("int", of_groups[at]): source for at, source in sources.items() if at in of_groups}
-            return replace(rel, rows=_with_fewer_keys(rel.rows, below))
+            return replace(rel, rows=_with_fewer_keys(rel.rows, _below(rel.groups, sources)))
         case algebra.Join(kind="SEMI") if _reduces_only(rel, sources):
-            equal = [each for each in rel.conditions if each.op == "="]
-            keys = [min(each.args, key=lambda arg: cast("int", arg.value)) for each in equal]
             conditions = tuple(
-                Expression("is not null", each.type, (key,)) for each, key in zip(equal, keys, strict=True)
+                is_not_null(Column(min(equated(each) or ()))) for each in rel.conditions if _never_equates_null(each)
             )
             return algebra.Filter(rel.left, conditions) if conditions else rel.left
     return rel
+
+
+def _below(columns: Sequence[Expression[int]], sources: Mapping[int, Source | None]) -> Mapping[int, Source | None]:
+    """Return the sources of the columns that some columns copy."""
+    copied = copies(columns)
+    return {copied[at]: source for at, source in sources.items() if at in copied}
 
 
 def _reduces_only(rel: algebra.Join, sources: Mapping[int, Source | None]) -> bool:
@@ -185,74 +181,71 @@ def _with_fewer_keys(rel: Relational, sources: Mapping[int, Source | None]) -> R
     """
     match rel:
         case algebra.Project():
-            copies = {at: each.value for at, each in enumerate(rel.expressions) if each.op == "column"}
-            below = {cast("int", copies[at]): source for at, source in sources.items() if at in copies}
-            return replace(rel, rows=_with_fewer_keys(rel.rows, below))
+            return replace(rel, rows=_with_fewer_keys(rel.rows, _below(rel.expressions, sources)))
         case algebra.Filter():
             return replace(rel, rows=_with_fewer_keys(rel.rows, sources))
         case algebra.Join(kind="SEMI") if len(rel.conditions) > 1 and _reduces_only(rel, sources):
             limits = ((each, _limit(rel, each)) for each in rel.conditions)
             for condition, limit in limits:
                 if limit is not None:
-                    mine = min(condition.args, key=lambda arg: cast("int", arg.value))
-                    theirs = algebra.column(algebra.width(rel.left))
-                    equal = Expression("=", condition.type, (mine, theirs))
+                    mine, theirs = Column(min(equated(condition) or ())), Column(algebra.width(rel.left))
+                    equal = Comparison(Comparator.EQUAL, mine, theirs)
                     return replace(rel, right=limit, conditions=(equal,))
     return rel
 
 
-def _limit(rel: algebra.Join, condition: Expression) -> Relational | None:
+def _limit(rel: algebra.Join, condition: Expression[int]) -> Relational | None:
     """Return the rows whose values a semijoin inside the right side of another one admits; None if there are none."""
     compared = _compared_source(rel, condition)
-    if compared is None or condition.op != "=":
+    if compared is None or not _never_equates_null(condition):
         return None
     base, column = compared[1]
     tree = taken_apart(base.rows if isinstance(base, algebra.Shared) else base)
-    place = tree.columns[column].value
+    place = tree.columns[column]
     for number, element in enumerate(tree.elements):
         for pair in map(equated, element.existence.conditions if element.existence else ()):
             ends = set(pair or ())
             mine = next((each for each in ends if each[0] == number), None)
-            if element.existence and element.existence.join.kind == "SEMI" and place in ends and mine is not None:
-                return algebra.Project(element.rel, (algebra.column(mine[1]),))
+            found = isinstance(place, Column) and place.key in ends and mine is not None
+            if element.existence and element.existence.join.kind == "SEMI" and found and mine:
+                return algebra.Project(element.rel, (Column(mine[1]),))
     return None
 
 
-def _compared_source(rel: algebra.Join, condition: Expression) -> tuple[int, Source] | None:
+def _compared_source(rel: algebra.Join, condition: Expression[int]) -> tuple[int, Source] | None:
     """Return the left column of an equality, and the source of the right one: the groups of an aggregate."""
     keys, columns = projected(rel.right)
-    if condition.op not in EQUALITIES or any(each.op != "column" for each in condition.args):
+    pair = equated(condition)
+    if pair is None:
         return None
-    mine, theirs = sorted(cast("int", each.value) for each in condition.args)
+    mine, theirs = sorted(pair)
     position = columns.get(theirs - algebra.width(rel.left))
     if not isinstance(keys, algebra.Aggregate) or keys.calls or position is None:
         return None
     base, below = projected(keys.rows)
     group = keys.groups[position]
-    return (mine, (base, below[cast("int", group.value)])) if group.op == "column" and group.value in below else None
+    return (mine, (base, below[group.key])) if isinstance(group, Column) and group.key in below else None
 
 
 def projected(rel: Relational) -> tuple[Relational, Mapping[int, int]]:
     """Look through projections: return what they read, and which of its columns each of their columns is."""
     columns = {at: at for at in range(algebra.width(rel))}
     while isinstance(rel, algebra.Project):
-        copies = {at: each.value for at, each in enumerate(rel.expressions) if each.op == "column"}
-        columns = {at: cast("int", copies[to]) for at, to in columns.items() if to in copies}
+        copied = copies(rel.expressions)
+        columns = {at: copied[to] for at, to in columns.items() if to in copied}
         rel = rel.rows
     return rel, columns
 
 
-def equated(condition: Expression) -> tuple[Column, Column] | None:
-    """Return the columns that a condition makes equal; None if it is no such condition."""
-    if condition.op not in EQUALITIES or any(each.op != "column" for each in condition.args):
-        return None
-    one, other = (cast("Column", each.value) for each in condition.args)
-    return one, other
+def _never_equates_null(condition: Expression[int] | Expression[ElementColumn]) -> bool:
+    return isinstance(condition, Comparison) and condition.comparator is Comparator.EQUAL
 
 
-def _without(conditions: Sequence[Expression], pairs: Mapping[Column, Column]) -> tuple[Expression, ...] | None:
+def _without(
+    conditions: Sequence[Expression[ElementColumn]], pairs: Mapping[ElementColumn, ElementColumn]
+) -> tuple[Expression[ElementColumn], ...] | None:
     """Leave out the equalities of pairs of columns; None if one of them is missing. NULL equals nothing in some."""
-    rest: list[Expression] = []
+    rest: list[Expression[ElementColumn]] = []
     missing = dict(pairs)
     for each in conditions:
         ends = equated(each) or ()
@@ -261,12 +254,14 @@ def _without(conditions: Sequence[Expression], pairs: Mapping[Column, Column]) -
             rest.append(each)
             continue
         missing.pop(found, None)
-        if each.op == "=":
-            rest.append(Expression("is not null", each.type, (algebra.column(pairs[found]),)))
+        if _never_equates_null(each):
+            rest.append(is_not_null(Column(pairs[found])))
     return None if missing else tuple(rest)
 
 
-def without_element(tree: JoinTree, at: int, new: Mapping[int, Element], moved: Mapping[Column, Column]) -> JoinTree:
+def without_element(
+    tree: JoinTree, at: int, new: Mapping[int, Element], moved: Mapping[ElementColumn, ElementColumn]
+) -> JoinTree:
     """Remove an element, whose columns another one replaces. new: elements in the place of others."""
     stand_in = next(number for number, _ in moved.values())
 
@@ -274,11 +269,11 @@ def without_element(tree: JoinTree, at: int, new: Mapping[int, Element], moved: 
         old = stand_in if old == at else old
         return old - (old > at)
 
-    def place(key: algebra.ColumnKey) -> Expression:
-        element, column = moved.get(cast("Column", key), cast("Column", key))
-        return algebra.column((number(element), column))
+    def place(key: ElementColumn) -> Expression[ElementColumn]:
+        element, column = moved.get(key, key)
+        return Column((number(element), column))
 
-    def over_places(of: Sequence[Expression]) -> tuple[Expression, ...]:
+    def over_places(of: Sequence[Expression[ElementColumn]]) -> tuple[Expression[ElementColumn], ...]:
         return tuple(each.with_columns(place) for each in of)
 
     def renumbered(element: Element) -> Element:

@@ -7,23 +7,21 @@ these values, each once, and an antijoin is the rest.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import cast
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.operators.node import is_unique
 from deltamark.dataflow.plan.terms import Ratio, column
-from deltamark.dataflow.sql.algebra.operations import ColumnKey, Expression
+from deltamark.dataflow.scalars import values
+from deltamark.dataflow.scalars.evaluator import condition
+from deltamark.dataflow.scalars.expressions import Expression, NotFalse
+from deltamark.dataflow.scalars.values import TRUE, Cell, Truth, Value, value_of
 from deltamark.dataflow.sql.rows.joins import Conditions, Equality, cell_of_pair, compared, keyed, paired, split
 from deltamark.dataflow.sql.rows.rows import Rows, fresh, projected, without_null
 from deltamark.dataflow.sql.rows.unions import union
-from deltamark.dataflow.sql.scalars import values
-from deltamark.dataflow.sql.scalars.conditions import TRUE
-from deltamark.dataflow.sql.scalars.expressions import condition
-from deltamark.dataflow.sql.scalars.values import Cell, Truth, Value, value_of
 from deltamark.dataflow.types import Field, Type
 
 
-def matching(left: Rows, right: Rows, conditions: Sequence[Expression]) -> tuple[Rows, Rows]:
+def matching(left: Rows, right: Rows, conditions: Sequence[Expression[int]]) -> tuple[Rows, Rows]:
     """Return the left rows, with additional columns if the conditions need some, and those that have a partner."""
     parts = split(left, right, conditions)
     right = right.where(*map(right.truth, parts.right))
@@ -38,7 +36,7 @@ def matching(left: Rows, right: Rows, conditions: Sequence[Expression]) -> tuple
     return left, _semijoin(candidates, right, left_keys, right_keys)
 
 
-def without_match(left: Rows, right: Rows, conditions: Sequence[Expression], *, knows_null: bool) -> Rows:
+def without_match(left: Rows, right: Rows, conditions: Sequence[Expression[int]], *, knows_null: bool) -> Rows:
     """Return the left rows without a partner. knows_null: nor one for which a condition is NULL (NOT IN)."""
     others = rest(*matching(left, right, conditions))
     if not knows_null or not any(_is_unsure(left, right, each) for each in conditions):
@@ -46,7 +44,7 @@ def without_match(left: Rows, right: Rows, conditions: Sequence[Expression], *, 
     return union(_sorted_by_null(others, right, conditions)[1])
 
 
-def marked(left: Rows, right: Rows, conditions: Sequence[Expression]) -> Rows:
+def marked(left: Rows, right: Rows, conditions: Sequence[Expression[int]]) -> Rows:
     """Add whether a row has a partner: it is NULL if no comparison is true, and one is NULL."""
     whole, found = matching(left, right, conditions)
     unknown: list[Rows] = []
@@ -69,12 +67,12 @@ def _with_mark(rows: Rows, mark: Truth) -> Rows:
     return rows.with_cells((*rows.cells, mark))
 
 
-def _is_unsure(left: Rows, right: Rows, of: Expression) -> bool:
+def _is_unsure(left: Rows, right: Rows, of: Expression[int]) -> bool:
     """Return whether a condition may be NULL."""
     return not condition(of, lambda key: cell_of_pair(left, right, key)).total
 
 
-def _sorted_by_null(left: Rows, right: Rows, conditions: Sequence[Expression]) -> tuple[list[Rows], list[Rows]]:
+def _sorted_by_null(left: Rows, right: Rows, conditions: Sequence[Expression[int]]) -> tuple[list[Rows], list[Rows]]:
     """Part rows without a partner into those for which a comparison is NULL, and the others."""
     unsure = [each for each in conditions if _is_unsure(left, right, each)]
     sure = [each for each in conditions if each not in unsure]
@@ -87,12 +85,12 @@ def _sorted_by_null(left: Rows, right: Rows, conditions: Sequence[Expression]) -
         else:
             return _sorted(pieces, sure, [without_null(left, [x])])
         return _sorted(pieces, sure, [])
-    weak = [Expression("not false", each.type, (each,), place=each.place) for each in unsure]
+    weak = [NotFalse(each, each.place) for each in unsure]
     return _sorted([(left, right)], [*sure, *weak], [])
 
 
 def _sorted(
-    pieces: Sequence[tuple[Rows, Rows]], conditions: Sequence[Expression], others: list[Rows]
+    pieces: Sequence[tuple[Rows, Rows]], conditions: Sequence[Expression[int]], others: list[Rows]
 ) -> tuple[list[Rows], list[Rows]]:
     """Part the left rows of some pieces into those with a partner and the others."""
     found = [matching(left, right, conditions) for left, right in pieces]
@@ -129,7 +127,7 @@ def _only(rows: Collection, like: Rows) -> Collection:
 def _matching_values(left: Rows, right: Rows, parts: Conditions) -> tuple[Rows, Rows]:
     """Find the left rows with a partner by the combinations of values that the conditions read, each once."""
     wide, count = len(left.cells), len(parts.equal)
-    read = sorted({cast("int", key) for each in parts.other for key in each.columns() if cast("int", key) < wide})
+    read = sorted({key for each in parts.other for key in each.columns() if key < wide})
     wanted: list[Cell] = [*(each.left for each in parts.equal), *(left.cells[key] for key in read)]
     left, names = _with_values(left, wanted)
     distinct = list(dict.fromkeys(name for each in names for name in each))
@@ -140,7 +138,7 @@ def _matching_values(left: Rows, right: Rows, parts: Conditions) -> tuple[Rows, 
     keys = zip(cells[:count], parts.equal, strict=True)
     equal = [Equality(value_of(cell), each.right, each.knows_null) for cell, each in keys]
     joined = paired(Rows(seen, tuple(cells)), right, equal)
-    at: dict[ColumnKey, Cell] = dict(zip(read, joined.cells[count:], strict=False))
+    at: dict[int, Cell] = dict(zip(read, joined.cells[count:], strict=False))
     at |= {wide + number: cell for number, cell in enumerate(joined.cells[len(cells) :])}
     matched = joined.where(*(condition(each, at.__getitem__) for each in parts.other))
     found = keyed(candidates, Rows(matched.collection.distinct(*distinct), ()), distinct, distinct)

@@ -14,13 +14,24 @@ from typing import Literal
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.expr import SumExpr
 from deltamark.dataflow.plan.terms import Coalesce, Constant, Equal, Ratio, Term, column, number, product
-from deltamark.dataflow.sql.algebra.operations import AggregateCall, Expression
+from deltamark.dataflow.scalars import values
+from deltamark.dataflow.scalars.expressions import Column, Expression
+from deltamark.dataflow.scalars.values import (
+    TRUE,
+    Cell,
+    Value,
+    as_number,
+    both,
+    chosen,
+    negated,
+    positive,
+    surely,
+    value_of,
+)
+from deltamark.dataflow.sql.algebra.operations import AggregateCall
 from deltamark.dataflow.sql.problems import unsupported
 from deltamark.dataflow.sql.rows.pieces import Piece, combined
 from deltamark.dataflow.sql.rows.rows import Rows, fresh, projected, stored_term, without_null
-from deltamark.dataflow.sql.scalars import values
-from deltamark.dataflow.sql.scalars.conditions import TRUE, both, negated, surely
-from deltamark.dataflow.sql.scalars.values import Cell, Value, as_number, chosen, positive, value_of
 from deltamark.dataflow.types import Type, integer
 
 EXTREMES = {"min": "smallest", "max": "largest", "bool_and": "smallest", "bool_or": "largest"}
@@ -36,7 +47,7 @@ Result = Callable[[Types], Cell]
 """Makes the value of an aggregate from the types of the columns that store it."""
 
 
-def aggregated(rows: Rows, groups: Sequence[Expression], calls: Sequence[AggregateCall]) -> Rows:
+def aggregated(rows: Rows, groups: Sequence[Expression[int]], calls: Sequence[AggregateCall]) -> Rows:
     """Compute aggregates of groups. Without groups there is one row."""
     keys = [rows.cell(each) for each in groups]
     rows, names = rows.as_columns(keys, "key")
@@ -157,7 +168,7 @@ class _Pieces:
         types = {field.name: field.type for field in seen.schema.fields}
         sums: dict[str, SumExpr] = {}
         argument = values.cell_of(name, cell, types)
-        only = AggregateCall(call.function, (Expression("column", call.type, value=0),), call.type, place=call.place)
+        only = AggregateCall(call.function, (Column(0),), call.type, place=call.place)
         result = self._summed(only, Rows(seen, (argument,)), sums)
         self._pieces.append(Piece(seen.aggregate(self._keys, **sums), self._has_all_groups(call)))
         return result

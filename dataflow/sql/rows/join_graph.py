@@ -10,14 +10,25 @@ from itertools import count
 
 from deltamark.dataflow.operators.linear import Filter, Project
 from deltamark.dataflow.operators.node import Node, expected_rows, is_unique
+from deltamark.dataflow.plan import terms
 from deltamark.dataflow.plan.direct_keys import is_direct
-from deltamark.dataflow.plan.terms import Coalesce, Column, Ratio, Term, subterms
-from deltamark.dataflow.sql.algebra import operations as algebra
+from deltamark.dataflow.plan.terms import Coalesce, Ratio, Term, subterms
+from deltamark.dataflow.scalars.evaluator import condition, evaluate
+from deltamark.dataflow.scalars.expressions import (
+    Call,
+    Cast,
+    Column,
+    Comparator,
+    Comparison,
+    Constant,
+    Expression,
+    Shifted,
+)
+from deltamark.dataflow.scalars.functions import ADD, DIVIDE, MULTIPLY, SUBTRACT
+from deltamark.dataflow.scalars.values import Truth, cell_of, terms_of, value_of
 from deltamark.dataflow.sql.algebra.join_tree import Existence, number_of
-from deltamark.dataflow.sql.algebra.operations import Expression, SqlType
+from deltamark.dataflow.sql.algebra.operations import EQUALITIES, ElementColumn
 from deltamark.dataflow.sql.rows.rows import Rows
-from deltamark.dataflow.sql.scalars.expressions import condition
-from deltamark.dataflow.sql.scalars.values import Truth, cell_of, terms_of, value_of
 from deltamark.dataflow.types import LARGEST
 
 OTHER_SHARE = 0.3
@@ -34,28 +45,29 @@ equalities; 1 is the cost of a row in an index of direct keys, or in a result. N
 CANNOT_JOIN = 3
 """The distance of sets of elements of which one lacks what a semijoin or an antijoin reads."""
 
-LATE = ("column", "constant", "cast", "+", "-", "*", "/")
-"""The operations that are not computed before a join."""
+ARITHMETIC = (ADD, SUBTRACT, MULTIPLY, DIVIDE)
+
+Of = Expression[ElementColumn]
 
 
 class _Classes:
     """Classes of equal values. A class that grows becomes the last one."""
 
     def __init__(self) -> None:
-        self._values: dict[int, list[Expression]] = {}
+        self._values: dict[int, list[Of]] = {}
         self._class_of: dict[object, int] = {}
         self._next = count()
 
     @property
-    def members(self) -> list[list[Expression]]:
+    def members(self) -> list[list[Of]]:
         return list(self._values.values())
 
-    def unite(self, left: Expression, right: Expression) -> None:
+    def unite(self, left: Of, right: Of) -> None:
         """Make two values equal, and with them all that are equal to them."""
         together = [left, right]
         for old in sorted({self._class_of[key] for key in map(_identity, together) if key in self._class_of}):
             together += self._values.pop(old)
-        members: dict[object, Expression] = {}
+        members: dict[object, Of] = {}
         for each in together:
             members.setdefault(_identity(each), each)
         new = next(self._next)
@@ -63,28 +75,28 @@ class _Classes:
         self._class_of.update(dict.fromkeys(members, new))
 
 
-def _identity(of: Expression) -> object:
+def _identity(of: Of) -> object:
     """Return what is the same for two expressions if they are one, or the same column."""
-    return of.value if of.op == "column" else f"computed {id(of)}"
+    return of.key if isinstance(of, Column) else f"computed {id(of)}"
 
 
 class JoinGraph:
     """Sets of elements are integers, whose bits are the numbers of elements."""
 
     def __init__(
-        self, elements: Sequence[Rows], existences: Sequence[Existence | None], conditions: Sequence[Expression]
+        self, elements: Sequence[Rows], existences: Sequence[Existence | None], conditions: Sequence[Of]
     ) -> None:
         self.elements = list(elements)
         self.existences = existences
-        self._conditions: list[Expression] = []
+        self._conditions: list[Of] = []
         """Conditions on several elements other than equalities."""
         united = _Classes()
-        own: dict[int, list[Expression]] = defaultdict(list)
+        own: dict[int, list[Of]] = defaultdict(list)
         for each in conditions:
             if each.elements.bit_count() <= 1:
                 own[max(number_of(each.elements), 0)].append(each)
-            elif each.op == "=" and all(arg.elements.bit_count() == 1 for arg in each.args):
-                united.unite(*each.args)
+            elif _equates(each) and all(side.elements.bit_count() == 1 for side in each.parts):
+                united.unite(*each.parts)
             else:
                 self._conditions.append(each)
         self._classes = united.members
@@ -99,42 +111,42 @@ class JoinGraph:
         self.distance, self.is_valid = cache(self._distance), cache(self._is_valid)
         self._term, self._range = cache(self._evaluated), cache(self._bounded)
 
-    def _filter(self, number: int, *conditions: Expression) -> None:
+    def _filter(self, number: int, *conditions: Of) -> None:
         """Apply conditions to their only element."""
 
-        def truth(of: Expression, rows: Rows) -> Truth:
-            return condition(of, lambda key: rows.cells[key[1]])  # type: ignore[index]  # a pair
+        def truth(of: Of, rows: Rows) -> Truth:
+            return condition(of, lambda key: rows.cells[key[1]])
 
         self.elements[number] = self.elements[number].where_each(partial(truth, each) for each in conditions)
 
     def _compare_within_elements(self) -> None:
         """Keep one value of each element in a class, after comparing it with the element's others."""
         for members in self._classes:
-            first: dict[int, Expression] = {}
+            first: dict[int, Of] = {}
             for each in list(members):
                 other = first.setdefault(each.elements, each)
                 if other is not each:
                     self._filter(number_of(each.elements), _equality(other, each))
                     members.remove(each)
 
-    def computed_early(self, of: Expression) -> Expression:
+    def computed_early(self, of: Of) -> Of:
         """Compute an expression before the joins, if it reads one element; return the column that replaces it.
 
         Arithmetic is left to the engine, which stores fewer columns where it can.
         """
         reads = of.elements
-        if len(self.elements) == 1 or reads.bit_count() != 1 or of.op in LATE:
+        if len(self.elements) == 1 or reads.bit_count() != 1 or _is_late(of):
             return of
         number = number_of(reads)
         rows = self.elements[number]
-        cell = rows.cell(of.with_columns(lambda key: algebra.column(key[1])))  # type: ignore[index]  # a pair
+        cell = evaluate(of, lambda key: rows.cells[key[1]])
         terms = terms_of(cell)
         if any(term.may_fail and not _is_computed(rows.collection.node, term) for term in terms) or len(terms) != 1:
             return of
         rows, (name,) = rows.as_columns([cell], "early")
         stored = cell_of(name, cell, rows.types)
         self.elements[number] = rows.with_cells((*rows.cells, stored))
-        return algebra.column((number, len(rows.cells)))
+        return Column((number, len(rows.cells)))
 
     def _existence(self, elements: int) -> Existence | None:
         """Return the semijoin or antijoin that the only element of a set is."""
@@ -146,7 +158,7 @@ class JoinGraph:
             each is None or not each.reads & ~elements for each in (self.existences[at] for at in _numbers(elements))
         )
 
-    def conditions(self, left: int, right: int) -> list[Expression]:
+    def conditions(self, left: int, right: int) -> list[Of]:
         """Return the conditions of the join of two sets, of which the right one may be a semijoin or an antijoin."""
         existence = self._existence(right)
         if existence is not None:
@@ -154,7 +166,7 @@ class JoinGraph:
         others = [each for each in self._conditions if _completes(each.elements, left, right)]
         return [*self._equalities(left, right), *others]
 
-    def _equalities(self, left: int, right: int) -> Iterator[Expression]:
+    def _equalities(self, left: int, right: int) -> Iterator[Of]:
         for members, elements in zip(self._classes, self._connected, strict=True):
             if elements & left and elements & right:
                 mine, theirs = (next(each for each in members if each.elements & side) for side in (left, right))
@@ -174,16 +186,16 @@ class JoinGraph:
     def cost(self, left: int, right: int) -> float:
         """Estimate the rows that a join stores and emits, without those that it stores of single elements."""
         conditions = self.conditions(left, right)
-        equal = [each for each in conditions if each.op in ("=", "not distinct")]
+        equal = [each for each in conditions if isinstance(each, Comparison) and each.comparator in EQUALITIES]
         result = self.size(left | right)
         if self._existence(right) is not None:
             each_row = HASHED_COST if len(equal) == len(conditions) else PAIRING_COST
             return self.size(left) * each_row + result
         return result + sum(self._stored(side, equal) for side in (left, right))
 
-    def _stored(self, side: int, equal: Sequence[Expression]) -> float:
+    def _stored(self, side: int, equal: Sequence[Of]) -> float:
         """Return the cost of the index of one side; in an index of direct keys, single elements cost nothing."""
-        keys = [arg for each in equal for arg in each.args if not arg.elements & ~side]
+        keys = [arg for each in equal for arg in each.parts if not arg.elements & ~side]
         rows = max(self.elements[at].collection.schema.rows for at in _numbers(side))
         direct = is_direct(min(math.prod(map(self._range, keys)), LARGEST), rows)
         return self.size(side) * ((side.bit_count() > 1) if direct else HASHED_COST)
@@ -233,23 +245,22 @@ class JoinGraph:
         values = math.prod(count for name, count in distinct.items() if name not in key)
         return values * rows.schema.rows if key else values
 
-    def _evaluated(self, of: Expression) -> Term | Ratio:
+    def _evaluated(self, of: Of) -> Term | Ratio:
         cells = self.elements[number_of(of.elements)].cells
-        place = of.with_columns(lambda key: algebra.column(key[1]))  # type: ignore[index]  # a pair
-        return value_of(Rows(self.elements[0].collection, cells).cell(place)).term
+        return value_of(evaluate(of, lambda key: cells[key[1]])).term
 
-    def _column(self, of: Expression) -> str | None:
+    def _column(self, of: Of) -> str | None:
         """Return the stored column that an expression is, perhaps with a value for NULL; None if it is computed."""
         term = self._term(of)
         if isinstance(term, Coalesce):
             term = term.value
-        return term.name if isinstance(term, Column) else None
+        return term.name if isinstance(term, terms.Column) else None
 
-    def _distinct(self, of: Expression) -> float:
+    def _distinct(self, of: Of) -> float:
         """Estimate the number of different values of an expression."""
         return min(self.elements[number_of(of.elements)].collection.schema.rows, self._range(of))
 
-    def _bounded(self, of: Expression) -> int:
+    def _bounded(self, of: Of) -> int:
         """Return the number of values that an expression may have, by its bounds."""
         if of.elements.bit_count() != 1:
             return LARGEST
@@ -264,8 +275,17 @@ def _is_computed(node: Node, term: Term) -> bool:
     return isinstance(node, Filter) and any(each is term for each in subterms(node.condition))
 
 
-def _equality(left: Expression, right: Expression) -> Expression:
-    return Expression("=", SqlType("BOOLEAN"), (left, right))
+def _equality(left: Of, right: Of) -> Of:
+    return Comparison(Comparator.EQUAL, left, right)
+
+
+def _equates(of: Of) -> bool:
+    return isinstance(of, Comparison) and of.comparator is Comparator.EQUAL
+
+
+def _is_late(of: Of) -> bool:
+    """Return whether an expression is not computed before a join."""
+    return isinstance(of, Column | Constant | Cast | Shifted) or (isinstance(of, Call) and of.function in ARITHMETIC)
 
 
 def _completes(reads: int, left: int, right: int) -> bool:

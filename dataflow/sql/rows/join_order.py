@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from deltamark.dataflow.sql.algebra import operations as algebra
-from deltamark.dataflow.sql.algebra.operations import ColumnKey, Expression
+from deltamark.dataflow.scalars.expressions import Column, Expression
+from deltamark.dataflow.sql.algebra.operations import ElementColumn
 from deltamark.dataflow.sql.rows.existence import matching, without_match
 from deltamark.dataflow.sql.rows.join_graph import CANNOT_JOIN, JoinGraph
 from deltamark.dataflow.sql.rows.joins import pairs
@@ -29,14 +29,14 @@ class _Part:
 
     elements: int
     rows: Rows
-    keys: tuple[ColumnKey, ...]
+    keys: tuple[ElementColumn, ...]
 
 
-def joined(graph: JoinGraph) -> tuple[Rows, Callable[[ColumnKey], Expression]]:
+def joined(graph: JoinGraph) -> tuple[Rows, Callable[[ElementColumn], Expression[int]]]:
     """Join all elements in the best order. Return the rows, and what replaces an element's column in expressions."""
     ordering = _Ordering(graph)
     part = ordering.best_tree() if len(graph.elements) <= MOST_ELEMENTS else ordering.greedy_tree()
-    at = {key: algebra.column(position) for position, key in enumerate(part.keys)}
+    at = {key: Column(position) for position, key in enumerate(part.keys)}
     return part.rows, at.__getitem__
 
 
@@ -94,7 +94,7 @@ class _Ordering:
 
     def _pair(self, left: _Part, right: _Part) -> _Part:
         keys = (*left.keys, *right.keys)
-        at = {key: algebra.column(position) for position, key in enumerate(keys)}
+        at = {key: Column(position) for position, key in enumerate(keys)}
         conditions = [
             each.with_columns(at.__getitem__) for each in self._graph.conditions(left.elements, right.elements)
         ]

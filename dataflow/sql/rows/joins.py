@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
-from deltamark.dataflow.plan.terms import Column, Equal, Ratio, Term, column
-from deltamark.dataflow.sql.algebra import operations as algebra
-from deltamark.dataflow.sql.algebra.operations import ColumnKey, Expression
+from deltamark.dataflow.plan.terms import Ratio, Term, column
+from deltamark.dataflow.scalars import comparisons, values
+from deltamark.dataflow.scalars.expressions import Column, Comparator, Comparison, Expression
+from deltamark.dataflow.scalars.values import Truth, Value, known_column, rewritten, unified_values, value_of
+from deltamark.dataflow.sql.algebra.operations import EQUALITIES
 from deltamark.dataflow.sql.rows.rows import Rows, fresh, without_null
-from deltamark.dataflow.sql.scalars import values
-from deltamark.dataflow.sql.scalars.conditions import both, either, negated
-from deltamark.dataflow.sql.scalars.values import Truth, Value, rewritten, unified_values, value_of
-from deltamark.dataflow.types import Type
+from deltamark.dataflow.types import Field, Type
 
 
 class Equality(NamedTuple):
@@ -28,13 +27,13 @@ class Equality(NamedTuple):
 class Conditions:
     """The conditions of a join: those on one side, equalities of both sides, and others."""
 
-    left: tuple[Expression, ...]
-    right: tuple[Expression, ...]
+    left: tuple[Expression[int], ...]
+    right: tuple[Expression[int], ...]
     equal: tuple[Equality, ...]
-    other: tuple[Expression, ...]
+    other: tuple[Expression[int], ...]
 
 
-def split(left: Rows, right: Rows, conditions: Iterable[Expression]) -> Conditions:
+def split(left: Rows, right: Rows, conditions: Iterable[Expression[int]]) -> Conditions:
     """Sort the conditions of a join, whose columns are those of the left side, then those of the right one."""
     wide = len(left.cells)
     of_left, of_right, equal, other = [], [], [], []
@@ -51,32 +50,32 @@ def split(left: Rows, right: Rows, conditions: Iterable[Expression]) -> Conditio
     return Conditions(tuple(of_left), tuple(of_right), tuple(equal), tuple(other))
 
 
-def _sides(of: Expression, wide: int) -> set[bool]:
+def _sides(of: Expression[int], wide: int) -> set[bool]:
     """Return whether an expression reads left columns (False) and right ones (True)."""
-    return {cast("int", key) >= wide for key in of.columns()}
+    return {key >= wide for key in of.columns()}
 
 
-def _of_right(of: Expression, wide: int) -> Expression:
+def _of_right(of: Expression[int], wide: int) -> Expression[int]:
     """Number the right columns from 0."""
-    return of.with_columns(lambda key: algebra.column(cast("int", key) - wide))
+    return of.with_columns(lambda key: Column(key - wide))
 
 
-def _equality(left: Rows, right: Rows, of: Expression) -> Equality | None:
+def _equality(left: Rows, right: Rows, of: Expression[int]) -> Equality | None:
     """Return an equality of a left and a right value; None if the condition is no such equality."""
     wide = len(left.cells)
-    if of.op not in ("=", "not distinct"):
+    if not isinstance(of, Comparison) or of.comparator not in EQUALITIES:
         return None
-    sides = [_sides(each, wide) for each in of.args]
+    sides = [_sides(each, wide) for each in (of.left, of.right)]
     if sides not in ([{False}, {True}], [{True}, {False}]):
         return None
-    mine, theirs = of.args if sides[0] == {False} else reversed(of.args)
+    mine, theirs = (of.left, of.right) if sides[0] == {False} else (of.right, of.left)
     pair = unified_values([value_of(left.cell(mine)), value_of(right.cell(_of_right(theirs, wide)))])
     if pair is None or any(isinstance(each.term, Ratio) for each in pair):
         return None
-    return Equality(pair[0], pair[1], of.op == "not distinct")
+    return Equality(pair[0], pair[1], of.comparator is Comparator.NOT_DISTINCT)
 
 
-def pairs(left: Rows, right: Rows, conditions: Iterable[Expression]) -> Rows:
+def pairs(left: Rows, right: Rows, conditions: Iterable[Expression[int]]) -> Rows:
     """Return the pairs of rows that satisfy all conditions."""
     parts = split(left, right, conditions)
     left = left.where(*map(left.truth, parts.left))
@@ -120,25 +119,23 @@ def keyed(left: Rows, right: Rows, left_keys: Sequence[str], right_keys: Sequenc
     kept = {theirs: mine for mine, theirs in on.items()}
     for mine, theirs in twice:
         name = kept.get(theirs, theirs)
-        rows = rows.where(_same(Column(mine, rows.types[mine]), Column(name, rows.types[name])))
+        rows = rows.where(_same(Field(mine, rows.types[mine]), Field(name, rows.types[name])))
     return rows
 
 
 def _key(left: Rows, name: str, right: Type) -> Term:
     """Return the left key, which a right key equals. It is not NULL if the right one cannot be."""
     type_ = left.types[name]
-    return column(name, type_) if right.nullable else cast("Term", values.stored_value(name, type_).term)
+    return column(name, type_) if right.nullable else known_column(name, type_)
 
 
-def _same(first: Column, second: Column) -> Truth:
+def _same(first: Field, second: Field) -> Truth:
     """Return whether two columns are equal, where NULL equals NULL."""
     one, other = (values.stored_value(each.name, each.type) for each in (first, second))
-    equal = Equal(cast("Term", one.term), cast("Term", other.term))
-    known = both(equal, negated(either(one.null, other.null)))
-    return Truth.of(either(known, both(one.null, other.null)))
+    return comparisons.compared(Comparator.NOT_DISTINCT, one, other)
 
 
-def cell_of_pair(left: Rows, right: Rows, key: ColumnKey) -> values.Cell:
+def cell_of_pair(left: Rows, right: Rows, key: int) -> values.Cell:
     """Return the value of a column of a pair."""
-    at, wide = cast("int", key), len(left.cells)
-    return left.cells[at] if at < wide else right.cells[at - wide]
+    wide = len(left.cells)
+    return left.cells[key] if key < wide else right.cells[key - wide]

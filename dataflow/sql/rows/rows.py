@@ -15,13 +15,23 @@ from deltamark.dataflow.operators.input import Input
 from deltamark.dataflow.operators.linear import Filter, Project
 from deltamark.dataflow.operators.node import walk
 from deltamark.dataflow.plan.terms import Column, IsNull, Ratio, Term, all_of, balanced, column, conjuncts
-from deltamark.dataflow.sql.algebra.operations import ColumnKey, Expression
+from deltamark.dataflow.scalars import values
+from deltamark.dataflow.scalars.evaluator import condition as condition_of
+from deltamark.dataflow.scalars.evaluator import evaluate
+from deltamark.dataflow.scalars.expressions import Expression
+from deltamark.dataflow.scalars.values import (
+    FALSE,
+    TRUE,
+    Cell,
+    Truth,
+    Value,
+    both,
+    negated,
+    never_null,
+    rewritten,
+    surely,
+)
 from deltamark.dataflow.sql.problems import unsupported
-from deltamark.dataflow.sql.scalars import values
-from deltamark.dataflow.sql.scalars.conditions import FALSE, TRUE, both, negated, never_null, surely
-from deltamark.dataflow.sql.scalars.expressions import condition as condition_of
-from deltamark.dataflow.sql.scalars.expressions import evaluate
-from deltamark.dataflow.sql.scalars.values import Cell, Truth, Value, rewritten
 from deltamark.dataflow.types import Field, Schema, Type, integer
 
 STAND_IN = "(refused)"
@@ -39,21 +49,18 @@ class Rows:
     def types(self) -> Mapping[str, Type]:
         return {field.name: field.type for field in self.collection.schema.fields}
 
-    def cell(self, of: Expression) -> Cell:
+    def cell(self, of: Expression[int]) -> Cell:
         """Compute an expression."""
-        return evaluate(of, self._column)
+        return evaluate(of, self.cells.__getitem__)
 
-    def truth(self, of: Expression) -> Truth:
+    def truth(self, of: Expression[int]) -> Truth:
         """Compute a condition."""
-        return condition_of(of, self._column)
-
-    def _column(self, key: ColumnKey) -> Cell:
-        return self.cells[key]  # type: ignore[index]  # these rows have columns with one number
+        return condition_of(of, self.cells.__getitem__)
 
     def with_cells(self, cells: Iterable[Cell]) -> Rows:
         return replace(self, cells=tuple(cells))
 
-    def project(self, expressions: Iterable[Expression]) -> Rows:
+    def project(self, expressions: Iterable[Expression[int]]) -> Rows:
         return self.with_cells(map(self.cell, expressions))
 
     def where(self, *conditions: Truth) -> Rows:

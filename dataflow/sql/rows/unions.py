@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from deltamark.dataflow.plan.terms import Ratio
+from deltamark.dataflow.scalars import values
+from deltamark.dataflow.scalars.values import TRUE, Cell, Value, unified_values, value_of
 from deltamark.dataflow.sql.problems import unsupported
 from deltamark.dataflow.sql.rows.rows import Rows
-from deltamark.dataflow.sql.scalars import values
-from deltamark.dataflow.sql.scalars.conditions import TRUE
-from deltamark.dataflow.sql.scalars.values import Cell, Value, unified_values, value_of
 
 
 def aligned(parts: Sequence[Rows]) -> list[Rows]:

@@ -28,7 +28,7 @@ each_motif = pytest.mark.parametrize("name", MOTIFS)
 
 def static_of(name: str, workers: int = 1) -> StaticMotif:
     words, where = MOTIFS[name]
-    smaller = [tuple(each.args[0] for each in condition.args) for condition in where]
+    smaller = [condition.node.columns() for condition in where]
     pairs = [word.split(":") for word in words.split()]
     atoms = [Atom(RELATIONS[relation], tuple(names)) for relation, names in pairs]
     return StaticMotif(atoms, smaller, workers=workers)

@@ -79,7 +79,7 @@ REFUSED = {
     "select a / b + b / a from t": (
         "arithmetic of quotients whose divisors may be zero or negative (line 1, column 14)"
     ),
-    "select a from t where a / b": "a quotient as a condition (line 1, column 23); compare it with a number",
+    "select a from t where a / b": "not a condition: a quotient (line 1, column 23); compare it with something",
     "select distinct s collate nocase from t": "COLLATE (line 1, column 19)",
     "select a // b from t": "// by a number that may be zero (line 1, column 8); write x // nullif(y, 0)",
     "select trunc(a, 1) from t": "trunc with 2 arguments (line 1, column 8)",

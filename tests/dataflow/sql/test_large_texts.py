@@ -25,10 +25,10 @@ from deltamark.dataflow.plan.terms import (
     substituted,
     subterms,
 )
+from deltamark.dataflow.scalars.values import simplified
 from deltamark.dataflow.sql import lowering
 from deltamark.dataflow.sql.query import sql
 from deltamark.dataflow.sql.rows import rows as rows_of_sql
-from deltamark.dataflow.sql.scalars.values import simplified
 from deltamark.dataflow.types import Field, Schema, integer
 
 MANY, DEEP = 1200, 40

@@ -8,8 +8,7 @@ from fuzz.queries.tables import FIRST, LAST, ROWS, Table
 
 from deltamark import source, sql
 from deltamark.dataflow.plan.terms import Ratio, number
-from deltamark.dataflow.sql.scalars.conditions import TRUE
-from deltamark.dataflow.sql.scalars.values import Value, unified_values
+from deltamark.dataflow.scalars.values import TRUE, Value, unified_values
 from deltamark.dataflow.types import SHORT, Field, Schema, date_type, integer
 
 NUMBER = integer(-3, 3)

@@ -37,7 +37,7 @@ each_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS)
 
 def of_test_motif(name: str, streams) -> ShardedMotif:
     words, where = MOTIFS[name]
-    smaller = [tuple(each.args[0] for each in condition.args) for condition in where]
+    smaller = [condition.node.columns() for condition in where]
     pairs = [word.split(":") for word in words.split()]
     found = ShardedMotif([Atom(RELATIONS[relation], tuple(names)) for relation, names in pairs], smaller)
     found.load({each: arrays(schema, streams[each]) for each, schema in inputs_of(motif(name)).items()})

@@ -8,9 +8,8 @@ from decimal import Decimal
 from support.random_plans.choices import Choices
 from support.random_plans.streams import LONG, NEW_YEAR
 
-from deltamark.dataflow.language.binder import EPOCH, bind
-from deltamark.dataflow.language.expr import Expr, col, when
-from deltamark.dataflow.types import Field, Schema
+from deltamark.dataflow.language.expr import Expr, bind, col, literal, when
+from deltamark.dataflow.types import EPOCH, Field, Schema
 from deltamark.errors import DeltamarkError
 
 MOST_YEARS_DAYS = 10_000
@@ -59,7 +58,7 @@ def number_leaves(schema: Schema) -> list[Expr]:
                 leaves.append(col[field.name])
             case "date", False if field.type.high - field.type.low <= MOST_YEARS_DAYS:
                 leaves.append(col[field.name].year())
-    return leaves or [Expr("add", 1, 0)]
+    return leaves or [Expr(literal(1)) + 0]
 
 
 def condition(choices: Choices, schema: Schema, depth: int = 2) -> Expr:

@@ -10,9 +10,8 @@ from support.random_plans.columns import apart, keys_between, shaped, unused
 from support.random_plans.expressions import condition, fits, number
 from support.written_plans.thresholds import above, below
 
-from deltamark.dataflow.language.binder import bind
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.language.expr import RatioExpr, SumExpr, col, count
+from deltamark.dataflow.language.expr import RatioExpr, SumExpr, bind, col, count
 from deltamark.dataflow.types import Schema
 
 

@@ -14,11 +14,11 @@ from functools import cache
 from support.random_plans.choices import Choices
 from support.reference.rows import Row, Update
 
-from deltamark.dataflow.language.binder import EPOCH
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.operators.input import base_inputs
 from deltamark.dataflow.types import (
     BOOL,
+    EPOCH,
     LARGEST,
     NULL,
     SHORT,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from deltamark.dataflow.language.binder import bind
 from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.language.expr import bind
 from deltamark.dataflow.operators.moving_threshold import MovingThreshold
 from deltamark.dataflow.plan.terms import column, number, rescaled
 

@@ -1,16 +1,22 @@
-"""Values of SQL over the rows of a collection: terms, and the conditions under which they are NULL.
+"""Values over the rows of a collection: terms, and the conditions under which they are NULL.
 
-The engine computes with values that are never NULL. A value of SQL is a term that has some value for every row, and a
-condition that says for which rows it is NULL instead. A condition of SQL is two conditions: that it is true, and that
-it is false. It is unknown for rows that satisfy neither.
+The engine computes with values that are never NULL. A value is a term that has some value for every row, and a
+condition that says for which rows it is NULL instead. A condition is two conditions: that it is true, and that it is
+false. It is unknown for rows that satisfy neither.
+
+In the terms of conditions, None stands for one that never holds.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 
 from deltamark.dataflow.plan.terms import (
+    FALSE,
+    TRUE,
     And,
     Coalesce,
     Column,
@@ -25,13 +31,62 @@ from deltamark.dataflow.plan.terms import (
     When,
     coalesced,
     column,
+    conjuncts,
     null,
     number,
+    parts_of,
     rescaled,
 )
-from deltamark.dataflow.sql.problems import FollowUpError, unsupported
-from deltamark.dataflow.sql.scalars.conditions import FALSE, TRUE, both, disjuncts, either, negated, surely
-from deltamark.dataflow.types import SHORT, TEXT, Field, Type, integer, pack_short, spanning
+from deltamark.dataflow.scalars.expressions import SqlType
+from deltamark.dataflow.scalars.problems import FollowUpError, unsupported
+from deltamark.dataflow.types import EPOCH, SHORT, TEXT, Field, Type, date_type, integer, pack_short, spanning
+from deltamark.errors import DeltamarkError
+
+__all__ = ["FALSE", "TRUE"]
+
+
+def both(left: Term | None, right: Term | None) -> Term | None:
+    """Return the conjunction of two conditions; None is a condition that never holds."""
+    if left is None or right is None or FALSE in (left, right):
+        return None
+    if left is TRUE or left is right:
+        return right
+    return left if right is TRUE else And(left, right)
+
+
+def either(left: Term | None, right: Term | None) -> Term | None:
+    """Return the disjunction of two conditions; None is a condition that never holds."""
+    left, right = (None if each is FALSE else each for each in (left, right))
+    if left is None or right is None:
+        return left if right is None else right
+    if TRUE in (left, right):
+        return TRUE
+    return left if left is right else Or(left, right)
+
+
+def negated(condition: Term | None) -> Term:
+    """Return the negation of a condition."""
+    if condition is None or condition is FALSE:
+        return TRUE
+    if condition is TRUE:
+        return FALSE
+    return condition.condition if isinstance(condition, Not) else Not(condition)
+
+
+def surely(condition: Term | None) -> Term:
+    """Return a condition as a term."""
+    return FALSE if condition is None else condition
+
+
+def never_null(condition: Term) -> list[Term]:
+    """Return the terms `is_null(column)` that cannot hold where a condition does."""
+    found = [each.condition for each in conjuncts(condition) if isinstance(each, Not)]
+    return [each for each in found if isinstance(each, IsNull) and isinstance(each.value, Column)]
+
+
+def disjuncts(condition: Term) -> list[Term]:
+    """Split a condition into the terms of which at least one must hold."""
+    return parts_of(condition, Or)
 
 
 @dataclass(frozen=True)
@@ -88,16 +143,24 @@ Cell = Value | Truth
 
 
 def truth_of(value: Cell) -> Truth:
-    """Return a stored condition, or a number as a condition: it is not 0."""
+    """Return a stored condition."""
     if isinstance(value, Truth):
         return value
-    if isinstance(value.term, Ratio):
-        raise unsupported("a quotient as a condition", remedy="compare it with a number")
-    if value.term.type.kind == "bool":
-        return Truth.of(value.term, value.null)
-    if value.term.type.kind != "int":
-        raise unsupported("a text or a date as a condition", remedy="compare it with a constant")
-    return Truth.of(negated(Equal(value.term, number(0, value.term.type.scale))), value.null)
+    if isinstance(value.term, Ratio) or value.term.type.kind != "bool":
+        raise DeltamarkError("not a condition", kind_of(value), "compare it with something")
+    return Truth.of(value.term, value.null)
+
+
+def kind_of(value: Value) -> str:
+    """Return the kind of a value in words, for errors."""
+    return "a quotient" if isinstance(value.term, Ratio) else str(value.term.type)
+
+
+def number_truth(value: Cell) -> Truth:
+    """Return whether a number is not 0."""
+    if isinstance(value, Value) and not isinstance(value.term, Ratio) and value.term.type.kind == "int":
+        return Truth.of(negated(Equal(value.term, number(0, value.term.type.scale))), value.null)
+    return truth_of(value)
 
 
 def as_double(cell: Cell) -> Cell:
@@ -127,22 +190,22 @@ def chosen(condition: Term, yes: Term, no: Term) -> Term:
 
 def stored_value(name: str, type_: Type) -> Value:
     """Return the value of a column; a number that may be NULL is given some value then."""
+    return Value(known_column(name, type_), IsNull(column(name, type_)) if type_.nullable else None)
+
+
+def known_column(name: str, type_: Type) -> Term:
+    """Return a column, with some number where it is NULL."""
     term = column(name, type_)
-    if not type_.nullable:
-        return Value(term)
-    missing = IsNull(term)
-    if type_.kind == "text":
-        return Value(term, missing)
+    if not type_.nullable or type_.kind == "text":
+        return term
     least = FALSE if type_.kind == "bool" else Constant(type_.low, replace(type_, high=type_.low, nullable=False))
-    return Value(coalesced(term, least), missing)
+    return coalesced(term, least)
 
 
 def stored_ratio(numerator: Field, denominator: Field) -> Value:
     """Return the value of a ratio in two columns, which are both NULL if it is NULL."""
-    above, below = (stored_value(each.name, each.type) for each in (numerator, denominator))
-    assert not isinstance(above.term, Ratio)
-    assert not isinstance(below.term, Ratio)
-    return Value(Ratio(above.term, below.term), above.null)
+    above, below = (known_column(each.name, each.type) for each in (numerator, denominator))
+    return Value(Ratio(above, below), stored_value(numerator.name, numerator.type).null)
 
 
 def nullable_term(term: Term, missing: Term | None) -> Term:
@@ -306,5 +369,63 @@ def known_count(divisor: Term, missing: Term | None) -> Term:
     """Return a divisor for rows in which a condition does not hold, by which a count would be missing."""
     match divisor:
         case Coalesce(Column(name, type_) as known) if known in _tested(missing):
-            return value_of(stored_value(name, type_)).term  # type: ignore[return-value]  # a column
+            return known_column(name, type_)
     return divisor
+
+
+MICROSECONDS_PER_DAY = 24 * 60 * 60 * 10**6
+
+INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
+DOUBLES = ("DOUBLE", "FLOAT")
+EXACT_DIGITS, MAX_PLACES = 15, 18
+"""The digits of a DOUBLE that stands for the decimal as which it is written, and the places before and after its point.
+1 / 3, which DuckDB computes as it plans, has more.
+"""
+NUMBERS = (*INTEGERS, "DECIMAL", *DOUBLES)
+CONDITIONS = {
+    **dict.fromkeys(("true", "t", "yes", "y", "1"), True), **dict.fromkeys(("false", "f", "no", "n", "0"), False),
+}  # fmt: skip
+"""The texts that DuckDB casts to a BOOLEAN, in any case."""
+
+
+def constant(type_: SqlType, value: object) -> Cell:
+    """Return a constant."""
+    match type_.name, value:
+        case "BOOLEAN", None:
+            return Truth(None, None, total=False)
+        case "BOOLEAN", bool():
+            return Truth.of(TRUE if value else None)
+        case _, None:
+            return Value(some_value(_type_of_null(type_)), TRUE)
+        case "DECIMAL", int():
+            return Value(number(value, type_.scale))
+        case "DATE", int():
+            return Value(Constant(value, date_type(value, value)))
+        case "TIMESTAMP", int() if value % MICROSECONDS_PER_DAY == 0:
+            return constant(SqlType("DATE"), value // MICROSECONDS_PER_DAY)
+        case "VARCHAR", str():
+            return Value(Constant(value, TEXT))
+        case name, int() if name in INTEGERS:
+            return Value(number(value))
+        case "DOUBLE", int() | float() if math.isfinite(value):
+            decimal = Decimal(repr(value)).normalize()
+            if len(decimal.as_tuple().digits) > EXACT_DIGITS or not -MAX_PLACES <= decimal.adjusted() <= MAX_PLACES:
+                remedy = "write a decimal of fewer digits, or divide a column"
+                raise unsupported(f"a DOUBLE that is no short decimal, {value!r}", remedy)
+            return Value(exact(decimal))
+    raise unsupported(f"a constant of type {type_.name}")
+
+
+def exact(value: Decimal) -> Constant:
+    """Return a decimal as a constant."""
+    exponent = min(int(value.as_tuple().exponent), 0)
+    return number(int(value.scaleb(-exponent)), -exponent)
+
+
+def _type_of_null(type_: SqlType) -> Type:
+    match type_.name:
+        case "VARCHAR":
+            return TEXT
+        case "DATE" | "TIMESTAMP":
+            return date_type(EPOCH, EPOCH)
+    return integer(0, 0, type_.scale)

@@ -1,0 +1,1 @@
+"""Expressions over the columns of rows, and their values, with NULL."""

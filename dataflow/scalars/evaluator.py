@@ -1,0 +1,206 @@
+"""The values of expressions over the values of columns, with the logic of three values."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import suppress
+from decimal import Decimal
+from functools import reduce
+from typing import Generic, TypeVar, assert_never
+
+from deltamark.dataflow.plan.terms import TRUE, Constant, Ratio, balanced
+from deltamark.dataflow.scalars import expressions as tree
+from deltamark.dataflow.scalars.comparisons import case_of, compared, conjunction, disjunction, first_known, one_of
+from deltamark.dataflow.scalars.expressions import Expression, SqlType
+from deltamark.dataflow.scalars.functions import MULTIPLY, later, of_condition
+from deltamark.dataflow.scalars.numbers import known, rounded
+from deltamark.dataflow.scalars.problems import ExpressionError, unsupported
+from deltamark.dataflow.scalars.values import (
+    CONDITIONS,
+    NUMBERS,
+    Cell,
+    Truth,
+    Value,
+    as_number,
+    constant,
+    exact,
+    negated,
+    number_truth,
+    truth_of,
+    value_of,
+)
+from deltamark.dataflow.types import EPOCH, TOO_WIDE
+from deltamark.errors import DeltamarkError, shortened
+
+K = TypeVar("K", bound=Hashable)
+
+
+def evaluate(expression: Expression[K], column: Callable[[K], Cell]) -> Cell:
+    """Compute an expression. column: returns the value of a column."""
+    return _Evaluator(column).cell(expression)
+
+
+def condition(expression: Expression[K], column: Callable[[K], Cell]) -> Truth:
+    """Compute a condition."""
+    return _Evaluator(column).truth(expression)
+
+
+class _Evaluator(Generic[K]):
+    def __init__(self, column: Callable[[K], Cell]) -> None:
+        self._column = column
+        self._cells: dict[int, Cell] = {}
+        """The values of expressions by their identity: an expression may be a part of several others."""
+
+    def cell(self, of: Expression[K]) -> Cell:
+        """Compute an expression once, and add its place to errors."""
+        if id(of) not in self._cells:
+            self._cells[id(of)] = self._placed(of)
+        return self._cells[id(of)]
+
+    def truth(self, of: Expression[K]) -> Truth:
+        """Compute a condition once."""
+        cell = self.cell(of)
+        try:
+            return truth_of(cell)
+        except DeltamarkError as error:
+            actual = f"{of} is {error.actual}"
+            raise ExpressionError(error.cause, actual, error.remedy, of.place, of) from error
+
+    def _placed(self, of: Expression[K]) -> Cell:
+        try:
+            return self._cell(of)
+        except ExpressionError as error:
+            if error.expression and (error.place or not of.place):
+                raise
+            expression, place = error.expression or of, error.place or of.place
+            raise ExpressionError(error.cause, str(error.actual), error.remedy, place, expression) from error
+        except DeltamarkError as error:
+            raise ExpressionError(error.cause, str(error.actual), error.remedy, of.place, of) from error
+
+    def _cell(self, of: Expression[K]) -> Cell:
+        match of:
+            case tree.Column():
+                return self._column(of.key)
+            case tree.Constant():
+                return constant(of.type, of.value)
+            case tree.Call():
+                return of.function.compute(of, *map(self._value, of.args))
+            case tree.Unknown():
+                raise unsupported(of.operation)
+            case tree.Refused():
+                raise of.error
+            case tree.Comparison():
+                return self._compared(of)
+            case tree.And():
+                return balanced(list(map(self.truth, of.args)), conjunction)
+            case tree.Or():
+                return balanced(list(map(self.truth, of.args)), disjunction)
+            case tree.Not():
+                inner = self.truth(of.condition)
+                return Truth(inner.false, inner.true, inner.total)
+            case tree.NotFalse():
+                return Truth.of(negated(self.truth(of.condition).false))
+            case tree.IsNull():
+                return Truth.of(self.cell(of.value).nulls)
+            case tree.In():
+                return one_of(self._value(of.value), list(map(self._value, of.others)))
+            case tree.Case():
+                results = [self.cell(each) for each in (*(result for _, result in of.branches), of.otherwise)]
+                return case_of([self.truth(test) for test, _ in of.branches], results)
+            case tree.Coalesce():
+                return reduce(first_known, map(self.cell, of.args))
+            case tree.Cast():
+                return self._cast(of)
+            case tree.Shifted():
+                return self._shifted(of)
+        assert_never(of)
+
+    def _compared(self, of: tree.Comparison[K]) -> Truth:
+        """Compare two values. If a product with a constant is too wide, both sides are divided by the constant."""
+        try:
+            return compared(of.comparator, self._value(of.left), self._value(of.right))
+        except DeltamarkError as error:
+            if error.cause != TOO_WIDE:
+                raise
+            for left, right in self._divided(of):
+                with suppress(DeltamarkError):
+                    return compared(of.comparator, left, right)
+            raise
+
+    def _divided(self, of: tree.Comparison[K]) -> Iterator[tuple[Value, Value]]:
+        """Yield both sides of a comparison divided by each positive constant factor of one of them."""
+        for side, other in ((of.left, of.right), (of.right, of.left)):
+            if not isinstance(side, tree.Call) or side.function is not MULTIPLY:
+                continue
+            for value, factor in (side.args, side.args[::-1]):
+                if isinstance(factor, tree.Constant) and (divided := self._quotient(other, factor)) is not None:
+                    yield (self._value(value), divided) if side is of.left else (divided, self._value(value))
+
+    def _quotient(self, of: Expression[K], by: Expression[K]) -> Value | None:
+        """Divide a number by a constant; None unless both are known, and the constant is positive."""
+        try:
+            dividend, divisor = self._value(of), self._value(by)
+        except DeltamarkError:  # the other side is too wide, too
+            return None
+        if isinstance(dividend.term, Ratio) or not isinstance(divisor.term, Constant):
+            return None
+        if isinstance(divisor.term.value, int) and divisor.term.value > 0:
+            return Value(Ratio(dividend.term, divisor.term), dividend.null)
+        return None
+
+    def _shifted(self, of: tree.Shifted[K]) -> Cell:
+        day = self._value(of.day)
+        if day.null is TRUE:
+            return day
+        if of.interval.micros or isinstance(day.term, Ratio) or day.term.type.kind != "date":
+            raise unsupported("an interval of less than a day, or arithmetic of intervals")
+        return Value(later(day.term, of.interval.months, of.interval.days), day.null)
+
+    def _value(self, of: Expression[K]) -> Value:
+        return value_of(self.cell(of))
+
+    def _cast(self, of: tree.Cast[K]) -> Cell:
+        cell, name = self.cell(of.value), of.type.name
+        value = value_of(cell)
+        if value.null is TRUE:
+            return constant(of.type, None)
+        if isinstance(value.term, Constant) and isinstance(value.term.value, str):
+            return value if name == "VARCHAR" else constant_of_text(of.type, value.term.value)
+        if name == "BOOLEAN":
+            return number_truth(cell)
+        if not isinstance(value.term, Ratio) and name in NUMBERS:
+            value = Value(as_number(value.term), value.null)
+        kind = "ratio" if isinstance(value.term, Ratio) else value.term.type.kind
+        if kind == "ratio" and name in ("DOUBLE", "FLOAT"):
+            return value
+        if kind == "int" and name in NUMBERS:
+            assert not isinstance(value.term, Ratio)
+            if name in ("DOUBLE", "FLOAT"):
+                return value
+            return Value(rounded(value.term, of.type.scale), value.null)
+        if kind == "ratio" and name in NUMBERS:
+            return Value(rounded(known(value), of.type.scale), value.null)
+        if (kind == "date" and name in ("DATE", "TIMESTAMP")) or (
+            kind in ("text", "code", "short") and name == "VARCHAR"
+        ):
+            return value
+        if kind == "bool" and name == "VARCHAR":
+            assert not isinstance(value.term, Ratio)
+            return Value(of_condition(value.term), value.null)
+        words = {"int": "a number", "ratio": "a quotient", "date": "a date", "bool": "a condition"}
+        raise unsupported(f"a cast of {words.get(kind, 'a text')} to {name}")
+
+
+def constant_of_text(type_: SqlType, text: str) -> Cell:
+    """Return the constant that a text stands for."""
+    try:
+        if type_.name in ("DATE", "TIMESTAMP"):
+            return constant(SqlType("DATE"), (dt.date.fromisoformat(text.strip()) - EPOCH).days)
+        if type_.name == "BOOLEAN":
+            return Truth.of(TRUE if CONDITIONS[text.lower()] else None)
+        if type_.name in NUMBERS:
+            return Value(rounded(exact(Decimal(text.strip())), type_.scale))
+    except (KeyError, ValueError, ArithmeticError):
+        pass
+    raise unsupported(f"a cast of the text {shortened(text)} to {type_.name}")

@@ -1,0 +1,319 @@
+"""The functions of expressions. Those of dates are tables over all days between the bounds of a column."""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import numpy as np
+
+from deltamark.dataflow.plan import terms
+from deltamark.dataflow.plan.terms import (
+    TRUE,
+    Add,
+    Constant,
+    Lookup,
+    Match,
+    Ratio,
+    Substring,
+    Subtract,
+    Table,
+    Term,
+    number,
+)
+from deltamark.dataflow.scalars import numbers
+from deltamark.dataflow.scalars.comparisons import best_of
+from deltamark.dataflow.scalars.expressions import Call, Function
+from deltamark.dataflow.scalars.numbers import combined, of_number, of_whole_numbers, rounding, sum_of, whole
+from deltamark.dataflow.scalars.problems import unsupported
+from deltamark.dataflow.scalars.values import Truth, Value, constant, either, kind_of, value_of
+from deltamark.dataflow.types import (
+    EPOCH,
+    FIRST_DAY,
+    LAST_DAY,
+    SHORT_BYTES,
+    Type,
+    code_type,
+    date_type,
+    integer,
+    unpack_short,
+)
+from deltamark.errors import DeltamarkError
+
+PARTS: Mapping[str, Callable[[dt.date], int]] = {
+    "year": lambda day: day.year,
+    "month": lambda day: day.month,
+    "day": lambda day: day.day,
+    "dayofmonth": lambda day: day.day,
+    "quarter": lambda day: (day.month + 2) // 3,
+    "dayofweek": lambda day: day.isoweekday() % 7,
+    "weekday": lambda day: day.isoweekday() % 7,
+    "dow": lambda day: day.isoweekday() % 7,
+    "isodow": lambda day: day.isoweekday(),
+    "dayofyear": lambda day: day.timetuple().tm_yday,
+    "doy": lambda day: day.timetuple().tm_yday,
+    "week": lambda day: day.isocalendar()[1],
+    "weekofyear": lambda day: day.isocalendar()[1],
+}
+"""The parts of a date that are numbers."""
+
+ROUNDED: Mapping[str, Callable[[dt.date], dt.date]] = {
+    "trunc year": lambda day: day.replace(month=1, day=1),
+    "trunc quarter": lambda day: day.replace(month=(day.month - 1) // 3 * 3 + 1, day=1),
+    "trunc month": lambda day: day.replace(day=1),
+    "trunc week": lambda day: day - dt.timedelta(days=day.weekday()),
+    "trunc day": lambda day: day,
+    "last_day": lambda day: (day.replace(day=28) + dt.timedelta(days=4)).replace(day=1) - dt.timedelta(days=1),
+}
+"""The functions from dates to dates."""
+
+
+def moved(kind: type[Add | Subtract], left: Term, right: Term) -> Term:
+    """Add days to a date, subtract days from it, or count the days between two dates."""
+    a, b = left.type, right.type
+    low, high = (a.low + b.low, a.high + b.high) if kind is Add else (a.low - b.high, a.high - b.low)
+    if a.kind == b.kind:
+        if kind is Add:
+            raise unsupported("the sum of two dates")
+        return kind(left, right, integer(low, high))
+    if {a.kind, b.kind} != {"date", "int"} or (kind is Subtract and a.kind == "int"):
+        raise unsupported("such arithmetic with a date")
+    return kind(left, right, date_type(low, high))
+
+
+def part_of(name: str, day: Term) -> Term:
+    """Compute a part of a date, or round it."""
+    if name in PARTS:
+        return _counted(day, PARTS[name])
+    if name in ROUNDED:
+        values = _table(day.type, lambda each: (ROUNDED[name](each) - EPOCH).days)
+        return Table(day, day.type.low, values, date_type(min(values), max(values)))
+    raise unsupported(f"the part {name} of a date")
+
+
+def difference(part: str, first: Term, last: Term) -> Term:
+    """Count the ends of days, months or years between two dates."""
+    if part in ("day", "days"):
+        return moved(Subtract, last, first)
+    counts: Mapping[str, Callable[[dt.date], int]] = {
+        "month": lambda day: day.year * 12 + day.month,
+        "quarter": lambda day: day.year * 4 + (day.month - 1) // 3,
+        "year": lambda day: day.year,
+    }
+    name = part.removesuffix("s")
+    if name not in counts:
+        raise unsupported(f"a difference of dates in {part}")
+    one, other = (_counted(each, counts[name]) for each in (first, last))
+    return terms.difference(other, one)
+
+
+def _counted(day: Term, function: Callable[[dt.date], int]) -> Term:
+    values = _table(day.type, function)
+    return Table(day, day.type.low, values, integer(min(values), max(values)))
+
+
+def later(day: Term, months: int, days: int) -> Term:
+    """Add months, then days, to a date; a day that the month lacks becomes its last."""
+
+    def add(each: dt.date) -> int:
+        count = each.month - 1 + months
+        year, month = each.year + count // 12, count % 12 + 1
+        last = (dt.date(year + month // 12, month % 12 + 1, 1) - dt.timedelta(days=1)).day
+        return (dt.date(year, month, min(each.day, last)) - EPOCH).days + days
+
+    if not months:
+        return moved(Add, day, number(days))
+    values = _table(day.type, add)
+    return Table(day, day.type.low, values, date_type(min(values), max(values)))
+
+
+NARROWER = "declare narrower bounds of the column"
+
+MOST_DAYS = 1 << 20
+"""The days of a table, which is 8 MB then."""
+
+
+def _table(type_: Type, function: Callable[[dt.date], int]) -> tuple[int, ...]:
+    low, high = type_.low, type_.high
+    if not FIRST_DAY <= low <= high <= LAST_DAY or high - low >= MOST_DAYS:
+        raise unsupported(f"a function of dates between the days {low} and {high} since 1970", NARROWER)
+    days = np.arange(low, high + 1).astype("datetime64[D]").tolist()
+    try:
+        return tuple(map(function, days))
+    except (ValueError, OverflowError) as error:
+        raise unsupported("a date that may lie outside the years 1 to 9999", NARROWER) from error
+
+
+def matches(pattern_of: Callable[[str], str]) -> Callable[..., Truth]:
+    """Return a function that matches a text with the pattern of a constant, in which % stands for any text."""
+
+    def compute(of: Call[object], text: Value, pattern: Value) -> Truth:
+        if pattern.null is TRUE or text.null is TRUE:
+            return Truth(None, None, total=False)
+        if not isinstance(pattern.term, Constant):
+            raise unsupported("a pattern that is no constant")
+        word = _word(pattern.term)
+        if pattern_of("") and {"%", "_"} & set(word):
+            raise unsupported(f"{of.name} of a text with % or _")
+        return Truth.of(_like(text.term, pattern_of(word)), text.null)
+
+    return compute
+
+
+def _word(literal: Constant) -> str:
+    """Return the text of a constant, which may have taken the type of a column."""
+    match literal.type.kind:
+        case "short":
+            return unpack_short(int(literal.value))
+        case "code":
+            return literal.type.words[int(literal.value)]
+    return str(literal.value)
+
+
+def _like(term: Term | Ratio, pattern: str) -> Term:
+    if isinstance(term, Ratio) or term.type.kind not in ("code", "text", "short"):
+        actual = f"{term} is {kind_of(Value(term))}"
+        raise DeltamarkError("not of type code or text", actual, "use a value of type code or text")
+    if isinstance(term, Constant):
+        term = Constant(0, code_type((_word(term),)))
+    if term.type.kind == "short":
+        raise unsupported("LIKE of a substring")
+    if term.type.kind == "code":
+        regex = re.compile(re.escape(pattern).replace("%", ".*").replace("_", "."), re.DOTALL)
+        return Lookup(term, tuple(bool(regex.fullmatch(word)) for word in term.type.words))
+    if "_" in pattern:
+        raise DeltamarkError("a pattern for stored text has % alone", repr(pattern), "leave _ out")
+    return Match(term, tuple(pattern.split("%")))  # prefix, then pieces in order, suffix
+
+
+PLACES = f"start at 1, and take 1 to {SHORT_BYTES} characters"
+
+
+def substring(of: Call[object], text: Value, start: Value, length: Value | None = None) -> Value:
+    """Take characters from a place on, which counts from 1."""
+    first, count = whole(start, of), None if length is None else whole(length, of)
+    assert not isinstance(text.term, Ratio)
+    if first < 1 or (count is not None and count < 0):
+        raise unsupported("substring with a start below 1, or a negative length", PLACES)
+    if text.term.type.kind == "code":
+        end = None if count is None else first - 1 + count
+        return Value(_word_function(text.term, lambda word: word[first - 1 : end]), text.null)
+    if text.term.type.kind != "text" or isinstance(text.term, Constant) or count is None:
+        raise unsupported("substring, except of a column with a constant length")
+    if not 1 <= count <= SHORT_BYTES:
+        raise unsupported(f"substring of none, or of more than {SHORT_BYTES} characters", PLACES)
+    return Value(Substring(text.term, first, count), text.null)
+
+
+def left(of: Call[object], text: Value, length: Value) -> Value:
+    return substring(of, text, Value(number(1)), length)
+
+
+def _word_function(code: Term, function: Callable[[str], str]) -> Term:
+    """Return the text that a function makes of the word of a code, as another code."""
+    made = [function(word) for word in code.type.words]
+    words = tuple(sorted(set(made)))
+    type_ = code_type(words)
+    return Table(code, 0, tuple(map(words.index, made)), type_)
+
+
+def of_condition(condition: Term) -> Term:
+    """Return the word of a condition, as a code."""
+    return Table(condition, 0, (0, 1), code_type(condition.type.words))
+
+
+def of_words(function: Callable[[str], str]) -> Callable[..., Value]:
+    def compute(of: Call[object], text: Value) -> Value:
+        assert not isinstance(text.term, Ratio)
+        if text.term.type.kind != "code":
+            raise unsupported(f"{of.operation} of stored texts")
+        return Value(_word_function(text.term, function), text.null)
+
+    return compute
+
+
+def _date(of: Call[object], value: Value) -> Term:
+    if isinstance(value.term, Ratio) or value.term.type.kind != "date":
+        actual = f"the argument of {of.name} is {kind_of(value)}"
+        raise DeltamarkError("not of type date", actual, "use a value of type date")
+    return value.term
+
+
+def _part(name: str) -> Callable[..., Value]:
+    """Return a function that computes a part of a date, or rounds it."""
+
+    def compute(of: Call[object], day: Value) -> Value:
+        if day.null is TRUE:
+            return value_of(constant(of.type, None))
+        return Value(part_of(name, _date(of, day)), day.null)
+
+    return compute
+
+
+def _named_part(prefix: str) -> Callable[..., Value]:
+    """Return a function whose first argument is the name of a part of a date."""
+
+    def compute(of: Call[object], name: Value, day: Value) -> Value:
+        if not isinstance(name.term, Constant):
+            raise unsupported(f"{of.name} with a part that is no constant")
+        return _part(prefix + str(name.term.value).lower().removesuffix("s"))(of, day)
+
+    return compute
+
+
+def _date_diff(of: Call[object], part: Value, first: Value, last: Value) -> Value:
+    name = part.term.value if isinstance(part.term, Constant) else ""
+    if TRUE in (first.null, last.null):
+        return Value(number(0), TRUE)
+    found = difference(str(name).lower(), _date(of, first), _date(of, last))
+    return Value(found, either(first.null, last.null))
+
+
+def _sum(kind: type[Add | Subtract]) -> Callable[..., Value]:
+    """Return the sum or the difference of numbers, quotients or dates; one argument is negated."""
+    combine = sum_of(terms.total if kind is Add else terms.difference)
+
+    def added(left: Term | Ratio, right: Term | Ratio) -> Term | Ratio:
+        if isinstance(left, Ratio) or isinstance(right, Ratio) or "date" not in (left.type.kind, right.type.kind):
+            return combine(left, right)
+        return moved(kind, left, right)
+
+    def compute(of: Call[object], left: Value, right: Value | None = None) -> Value:
+        if right is None:
+            return combined(of, Value(number(0)), left, combine)
+        return combined(of, left, right, added)
+
+    return compute
+
+
+ADD, SUBTRACT = Function("+", _sum(Add)), Function("-", _sum(Subtract))
+MULTIPLY, DIVIDE = Function("*", numbers.multiplied), Function("/", numbers.divided)
+WHOLE_QUOTIENT = Function("//", of_whole_numbers(numbers.truncated))
+REMAINDER = Function("%", of_whole_numbers(numbers.remainder))
+LIKE, PREFIX = Function("like", matches(lambda text: text)), Function("starts_with", matches(lambda text: f"{text}%"))
+
+_OTHERS = (
+    Function("abs", of_number(numbers.absolute)), Function("sign", of_number(numbers.sign)),
+    Function("round", rounding), Function("floor", of_number(numbers.floored)),
+    Function("ceil", of_number(numbers.ceiled)), Function("trunc", of_number(numbers.truncated_to_whole)),
+    Function("greatest", partial(best_of, largest=True)), Function("least", partial(best_of, largest=False)),
+    Function("ends_with", matches(lambda text: f"%{text}")), Function("contains", matches(lambda text: f"%{text}%")),
+    Function("substring", substring), Function("left", left), Function("upper", of_words(str.upper)),
+    Function("lower", of_words(str.lower)), Function("date_part", _named_part("")),
+    Function("date_trunc", _named_part("trunc ")), Function("date_diff", _date_diff),
+    *(Function(name, _part(name)) for name in ("last_day", *PARTS)),
+)  # fmt: skip
+_ALIASES = {
+    "@": "abs", "ceiling": "ceil", "suffix": "ends_with", "substr": "substring", "ucase": "upper", "lcase": "lower",
+    "datepart": "date_part", "datetrunc": "date_trunc", "datediff": "date_diff",
+}  # fmt: skip
+
+FUNCTIONS: Mapping[str, Function] = {
+    "+": ADD, "-": SUBTRACT, "*": MULTIPLY, "/": DIVIDE, "//": WHOLE_QUOTIENT, "%": REMAINDER, "mod": REMAINDER,
+    "~~": LIKE, **dict.fromkeys(("prefix", "starts_with", "^@"), PREFIX), **{each.name: each for each in _OTHERS},
+}  # fmt: skip
+"""The functions by their names in SQL."""
+
+FUNCTIONS = {**FUNCTIONS, **{name: FUNCTIONS[of] for name, of in _ALIASES.items()}}

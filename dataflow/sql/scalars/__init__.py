@@ -1,1 +1,0 @@
-"""Expressions of SQL as terms, with the logic of three values."""

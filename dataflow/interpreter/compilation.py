@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from io import FileIO
 from pathlib import Path
 from types import ModuleType
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
 from numba import types
 
@@ -27,7 +27,7 @@ from deltamark.dataflow.interpreter.groups import update_groups
 from deltamark.dataflow.interpreter.registry import STEPS
 from deltamark.dataflow.interpreter.run import run
 from deltamark.dataflow.kernels.core.blocks import Operator, kernel_type
-from deltamark.dataflow.kernels.core.dispatcher import KernelDispatcher
+from deltamark.dataflow.kernels.core.dispatcher import Kernel, KernelDispatcher
 
 ROOT = Path(deltamark.__file__).parents[1]
 """The directory of the package."""
@@ -93,13 +93,13 @@ def _compile_from_pipe() -> None:
         os.write(1, b".")
 
 
-def _operator_kernels() -> list[Any]:
+def _operator_kernels() -> list[Kernel]:
     """Return the kernels that the interpreter calls with the block of an operator, those with the most code first."""
     called = [each for each in (update_groups, *(step.kernel for step in STEPS.values())) if _takes_operator(each)]
     return sorted(called, key=lambda each: (-_size(each), each.__module__, each.__name__))
 
 
-def _takes_operator(kernel: Any) -> bool:
+def _takes_operator(kernel: Kernel) -> bool:
     """Return whether a kernel takes a block. Numba's cache does not find closures that another process has compiled."""
     if kernel.py_func.__closure__:
         return False
@@ -108,17 +108,17 @@ def _takes_operator(kernel: Any) -> bool:
     return is_one and issubclass(hints[0], Operator)
 
 
-def _signature(kernel: Any) -> tuple[types.Type, ...]:
+def _signature(kernel: Kernel) -> tuple[types.Type, ...]:
     hints = get_type_hints(kernel.py_func)
     return tuple(kernel_type(hint) for name, hint in hints.items() if name != "return")
 
 
-def _size(kernel: Any) -> int:
+def _size(kernel: Kernel) -> int:
     """Return the bytes of code of a kernel and of all functions that it calls."""
     return sum(len(each.py_func.__code__.co_code) for each in _called(kernel))
 
 
-def _called(kernel: Any) -> list[Any]:
+def _called(kernel: Kernel) -> list[Kernel]:
     """Return a kernel, and all compiled functions that it calls, directly or not."""
     found = [kernel]
     for function in found:
@@ -126,7 +126,7 @@ def _called(kernel: Any) -> list[Any]:
     return found
 
 
-def _callees(function: Any) -> list[Any]:
+def _callees(function: Kernel) -> list[Kernel]:
     names, scope = function.py_func.__code__.co_names, function.py_func.__globals__
     values = [scope[name] for name in names if name in scope]
     members = [getattr(each, name, None) for each in values if isinstance(each, ModuleType) for name in names]

@@ -12,11 +12,11 @@ import linecache
 from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from pkgutil import walk_packages
-from typing import Any, get_type_hints
+from typing import get_type_hints
 
 from deltamark.dataflow import kernels, operators
 from deltamark.dataflow.kernels.core.blocks import Operator
-from deltamark.dataflow.kernels.core.dispatcher import inline
+from deltamark.dataflow.kernels.core.dispatcher import Kernel, inline
 from deltamark.dataflow.kernels.core.steps import Step
 from deltamark.dataflow.kernels.groups.grouped_rows import GroupedRowsBlock, GroupStep, RowGroup
 from deltamark.dataflow.kernels.status import DONE
@@ -95,9 +95,9 @@ def _chain(branches: Iterable[str]) -> str:
     return "    " + "\n    el".join(branches)
 
 
-def _names() -> dict[str, Any]:
+def _names() -> dict[str, object]:
     """Return the names in the sources: the kernels, the opcodes and the blocks."""
-    names: dict[str, Any] = {"Operator": Operator, "GroupedRowsBlock": GroupedRowsBlock, "RowGroup": RowGroup}
+    names: dict[str, object] = {"Operator": Operator, "GroupedRowsBlock": GroupedRowsBlock, "RowGroup": RowGroup}
     names |= {"DONE": DONE, **{each.name.upper(): code for each, code in OPCODES.items()}}
     for each in STEPS.values():
         blocks = [kind for kind in get_type_hints(each.kernel.py_func).values() if isinstance(kind, type)]
@@ -107,7 +107,7 @@ def _names() -> dict[str, Any]:
     return names | {each.name: each.kernel for each in STEPS.values()}
 
 
-def define(source: str, **others: object) -> Any:
+def define(source: str, **others: object) -> Kernel:
     """Return the function of a source, which is inserted into the kernels that call it. others: its other names."""
     name = source.partition("(")[0].removeprefix("def ")
     file = f"<{name}, made by {__name__}>"

@@ -7,13 +7,16 @@ of LLVM code.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from llvmlite import ir
 from numba import njit, types
 from numba.core.registry import CPUDispatcher
 from numba.core.typing.templates import Signature
 from numba.extending import intrinsic
+
+Kernel: TypeAlias = Any
+"""A compiled function. Numba's dispatchers have no types."""
 
 OPTIONS = {"nopython": True, "error_model": "numpy", "no_cfunc_wrapper": True, "boundscheck": None}
 """Integers wrap, as in C; kernels check for overflow where it can happen."""
@@ -31,7 +34,7 @@ class KernelDispatcher(CPUDispatcher):
         return super().get_call_template([types.unliteral(arg) for arg in args], kws)  # type: ignore[no-untyped-call]
 
 
-def kernel(function: Callable[..., Any]) -> Any:
+def kernel(function: Callable[..., Any]) -> Kernel:
     """Compile a function as a kernel, which other kernels and Python can call. The compiled code is cached on disk.
 
     Functions of a module must have different names. The linker knows compiled code by the module, the name and the
@@ -53,6 +56,6 @@ Generated = tuple[Signature, Callable[..., ir.Value]]
 """The types of a call, and the generator of its LLVM code."""
 
 
-def instruction(function: Callable[..., Generated]) -> Any:
+def instruction(function: Callable[..., Generated]) -> Kernel:
     """Make an instruction that kernels can call from the function that returns its types and its code."""
     return intrinsic(function)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, get_type_hints
 
 from deltamark.dataflow.kernels.core.blocks import Array, Block, Operator, SizedOperator
+from deltamark.dataflow.kernels.core.dispatcher import Kernel
 from deltamark.dataflow.kernels.core.memory import Memory
 
 Grow = Callable[[Memory, Any], object]
@@ -31,7 +32,7 @@ class Step:
     """
 
     name: str
-    kernel: Any
+    kernel: Kernel
     block: type[Operator]
     field: str
     has_status: bool
@@ -51,7 +52,7 @@ class Step:
 
 
 def step(
-    kernel: Any,
+    kernel: Kernel,
     *,
     name: str = "",
     field_of: tuple[type[Operator], str] | None = None,
@@ -73,7 +74,7 @@ def step(
     )  # fmt: skip
 
 
-def _hints(kernel: Any) -> tuple[list[Any], Any]:
+def _hints(kernel: Kernel) -> tuple[list[Any], Any]:
     hints = get_type_hints(kernel.py_func)
     result = hints.pop("return")
     return list(hints.values()), result

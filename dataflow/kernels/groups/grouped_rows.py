@@ -10,8 +10,6 @@ The rows of a large group are divided into buckets by a hash of some columns.
 
 from __future__ import annotations
 
-from typing import Any
-
 from deltamark.dataflow.kernels.core.blocks import (
     NONE,
     Array,
@@ -25,7 +23,7 @@ from deltamark.dataflow.kernels.core.blocks import (
     Vector,
     Vectors,
 )
-from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.dispatcher import Kernel, inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import prefetch, wraps
 from deltamark.dataflow.kernels.core.memory import Memory
 from deltamark.dataflow.kernels.core.steps import Step, doubled, move_table, step, words_of
@@ -357,7 +355,7 @@ class GroupStep(Step):
     """A step over grouped rows, whose kernel ends a time for one group: see `dataflow/interpreter/groups.py`."""
 
 
-def group_step(kernel: Any) -> GroupStep:
+def group_step(kernel: Kernel) -> GroupStep:
     """Declare a step over grouped rows by its kernel, which takes the block, the id of a group if need be, and it."""
     one = step(kernel)
     return GroupStep(**vars(one) | {"idle": _idle, "grow": _grow, "ends_times": True})

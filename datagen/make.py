@@ -117,7 +117,7 @@ def _make(request: Wanted, report: Report, making: Path) -> Path:
         request.scale,
         source.version(),
         request.chunk_rows,
-        Relations(_with_kept_key(each, parts) for each in parts.relations.values()),
+        Relations(_checked_key(each, parts) for each in parts.relations.values()),
         relations,
         members,
         changes,
@@ -125,8 +125,8 @@ def _make(request: Wanted, report: Report, making: Path) -> Path:
     return arrow
 
 
-def _with_kept_key(relation: Relation, parts: Parts) -> Relation:
-    """Return a relation without its key if two rows have equal values there.
+def _checked_key(relation: Relation, parts: Parts) -> Relation:
+    """Say of a relation whether two rows have equal values in its key.
 
     TPC-H has such rows of partsupp at most scale factors below 0.023. If rows have changes, versions of one may have
     the same key, and the source checks it.
@@ -138,8 +138,7 @@ def _with_kept_key(relation: Relation, parts: Parts) -> Relation:
     key = ", ".join(f'"{relation.prefix}{name}"' for name in relation.key)
     with duckdb.connect() as connection:
         rows = connection.read_parquet([str(path) for path in parts.files[relation.name]])
-        is_unique = len(rows) == len(rows.project(key).distinct())
-    return relation if is_unique else replace(relation, key=())
+        return replace(relation, repeats_keys=len(rows) > len(rows.project(key).distinct()))
 
 
 def _write_changes(into: Path, parts: Parts, chunk_rows: int) -> dict[str, tuple[Chunk, ...]]:

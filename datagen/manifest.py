@@ -174,10 +174,11 @@ def _described(raw: object, at: str) -> Relation:
     )
     key, changing, roles = (_texts(entry[each], f"{at}.{each}") for each in ("key", "changing", "roles"))
     references = tuple(_pair(_texts(each, f"{at}.references"), at) for each in _items(entry["references"], at))
-    flag, rank = _flag(entry["in_turn"], f"{at}.in_turn"), whole(entry["rank"], 0, MAX_CODES, f"{at}.rank")
+    in_turn, repeats = (_flag(entry[each], f"{at}.{each}") for each in ("in_turn", "repeats_keys"))
+    rank = whole(entry["rank"], 0, MAX_CODES, f"{at}.rank")
     known = tuple(role for role in ROLES if role in roles)
     exactly(sorted(known), sorted(roles), f"{at}.roles")
-    return Relation(name, columns, key, prefix, references, owner, known, changing, flag, rank)
+    return Relation(name, columns, key, prefix, references, owner, known, changing, in_turn, rank, repeats)
 
 
 def _column(raw: object, at: str) -> Column:

@@ -90,7 +90,8 @@ class Relation:
     key: the columns of the primary key. prefix: begins the names of the columns in SQL, as in `l_orderkey`.
     references: pairs of a column and the relation to whose key it refers. member_of: the relation to whose rows the
     rows of this one belong, in the same order, and one after another. changing: the columns that get other values in
-    `update` and `churn`, all at once or in turn.
+    `update` and `churn`, all at once or in turn. repeats_keys: whether two rows have equal values in the key, so that
+    it is no promise to an engine.
     """
 
     name: str
@@ -103,6 +104,7 @@ class Relation:
     changing: tuple[str, ...] = ()
     in_turn: bool = False
     rank: int = 0
+    repeats_keys: bool = False
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:

@@ -437,7 +437,7 @@ def column_value(name: str, schema: Schema) -> Term | Ratio:
 
 def _ratio_parts(name: str, schema: Schema) -> tuple[str, str] | None:
     parts = ratio_columns(name)
-    return parts if name not in schema and all(each in schema for each in parts) else None
+    return parts if isinstance(name, str) and name not in schema and all(each in schema for each in parts) else None
 
 
 Result = TypeVar("Result", Cell, Truth)

@@ -97,7 +97,7 @@ class Workload(ABC):
         version has left. So no two live rows have equal keys after any change, in the order of the changes.
         """
         of = self.dataset.relations[name]
-        if not of.key or set(of.key) & set(of.changing):
+        if of.repeats_keys or set(of.key) & set(of.changing):
             return ()
         has_versions = name in self.dataset.manifest.changes and not self.dataset.is_unique(name, of.key)
         return () if has_versions else of.key

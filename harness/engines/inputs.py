@@ -47,7 +47,7 @@ def _source(
         return replace(found, nullable=column.nullable)
 
     columns = {column.name: type_of(column) for column in relation.columns}
-    return source(relation.name, columns, rows, key=relation.key)
+    return source(relation.name, columns, rows, key=() if relation.repeats_keys else relation.key)
 
 
 def batches(deltas: Iterable[Delta]) -> dict[str, Batch]:

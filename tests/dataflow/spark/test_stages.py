@@ -189,7 +189,7 @@ def test_a_column_travels_only_to_the_stages_that_read_it(chunked):
 PLANNING = """
 import sys
 import deltamark.dataflow.spark.stage
-from deltamark.dataflow.spark.ingest.data_source import DeltaReader
+from deltamark.dataflow.spark.data_source import DeltaReader
 reader = DeltaReader(sys.argv[1])
 end = reader.latestOffset(reader.initialOffset(), None)
 assert len(reader.partitions(end, reader.latestOffset(end, None))) == 1

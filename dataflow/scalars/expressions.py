@@ -154,7 +154,7 @@ class Call(Node[K]):
 
 @dataclass(frozen=True)
 class Unknown(Node[K]):
-    """A function that there is not."""
+    """A call of an unknown function."""
 
     function: str
     args: tuple[Expression[K], ...]

@@ -104,7 +104,7 @@ def test_tables_and_the_report_need_records_alone(shop, run, tmp_path, capsys):
 
 @pytest.mark.parametrize("nulls", [True, False])
 def test_only_programs_that_take_null_get_rows_with_null(run, tmp_path, nulls):
-    """Orders have NULL until they are shipped. The program refuses a query of which no column is said to have NULL."""
+    """The shipping date of an order is NULL at first. The program fails unless `open` declares a nullable column."""
     told = "any(each.get('nullable') for each in request['relations'].values())"
     program = faulty(
         tmp_path, hello=f"return {{**super().hello(request), 'nulls': {nulls}}}",

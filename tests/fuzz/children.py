@@ -26,12 +26,12 @@ from deltamark.dataflow.runtime.process_pool import end_with
 from fuzz.kinds import KINDS, Failure, kind_of, run
 from fuzz.tally import TALLY, taken
 
-LONGEST_SECONDS = 30.0
-"""The limit of an example, if the machine runs no more processes than it has cores."""
+LONGEST_WORK, LONGEST_SECONDS = 60.0, 600.0
+"""The limits of an example: seconds of CPU time, which other processes do not take, and seconds of a clock."""
 LATE = "not done after"
 MOST_BYTES = 4 << 30
 
-SEED, SINCE, KIND, ENDED, FIRST_COUNT = 0, 1, 2, 3, 8
+SEED, SINCE, KIND, WORK, FIRST_COUNT = 0, 1, 2, 3, 8
 PAGE = os.sysconf("SC_PAGE_SIZE")
 PIPE_BYTES = 1 << 20
 MOST_COUNTED = 200
@@ -83,12 +83,19 @@ class Child:
         if self.ended():
             code = os.waitstatus_to_exitcode(self.status or 0)
             return f"killed by {signal.Signals(-code).name}" if code < 0 else "the process ended" if code else None
-        if self.board.seconds() > longest_seconds():
+        if late := self._late():
             self.kill()
-            return f"{LATE} {LONGEST_SECONDS:g} seconds"
+            return late
         if resident(self.pid) > MOST_BYTES * share:
             self.kill()
             return f"more than {MOST_BYTES >> 30} GB of memory"
+        return None
+
+    def _late(self) -> str | None:
+        if self.board.seconds() > LONGEST_SECONDS:
+            return f"{LATE} {LONGEST_SECONDS:g} seconds"
+        if self.board.seconds() and work(self.pid) - self.board.work_before > LONGEST_WORK:
+            return f"{LATE} {LONGEST_WORK:g} seconds of CPU time"
         return None
 
     def ended(self) -> bool:
@@ -112,12 +119,6 @@ class Child:
         os.close(self._pipe)
 
 
-def longest_seconds() -> float:
-    """Return the limit of an example: it is longer if more processes want to run than there are cores."""
-    running, _, _ = os.getloadavg()
-    return LONGEST_SECONDS * max(1.0, running / len(os.sched_getaffinity(0)))
-
-
 class Board:
     """The state of a child, in memory that its parent reads."""
 
@@ -127,6 +128,7 @@ class Board:
 
     def begin(self, kind: str, seed: int) -> None:
         self._words[KIND], self._words[SEED] = list(KINDS).index(kind), seed
+        self._words[WORK] = int(work(os.getpid()) * 1e9)
         self._words[SINCE] = time.monotonic_ns()
 
     def end(self) -> None:
@@ -149,6 +151,11 @@ class Board:
         """Return the seconds since the start of the example."""
         since = self._words[SINCE]
         return (time.monotonic_ns() - since) / 1e9 if since else 0.0
+
+    @property
+    def work_before(self) -> float:
+        """The CPU time of the process before the example, in seconds."""
+        return self._words[WORK] / 1e9
 
 
 def explorer(first: int, end: int, step: int, names: list[str]) -> Child:
@@ -178,6 +185,16 @@ def resident(pid: int) -> int:
         return 0
     kilobytes = sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
     return kilobytes * 1024 + sum(resident(int(each)) for each in children)
+
+
+def work(pid: int) -> float:
+    """Return the seconds of CPU time that a process and its children have taken."""
+    try:
+        words = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return 0.0
+    return sum(map(int, words[11:15])) / os.sysconf("SC_CLK_TCK") + sum(work(int(each)) for each in children)
 
 
 def _send(pipe: int, found: object) -> None:

@@ -94,7 +94,6 @@ def test_an_operator_that_loses_a_row_is_found_and_made_small(monkeypatch):
 
     monkeypatch.setattr(Worker, "changes", lossy)
     monkeypatch.setattr("fuzz.watch.MAX_SHRUNK", 1)
-    monkeypatch.setattr(children, "LONGEST_SECONDS", 600.0)  # a busy machine may take longer than the limit
     found, said = explored("worker", 1, 20)
     assert found.failures
     assert {failure.what for failure in found.failures} == {"another change stream"}
@@ -167,6 +166,20 @@ def test_a_child_that_hangs_is_reported(monkeypatch):
     found, _ = explored("worker", 0, 8)
     assert sorted(failure.seed for failure in found.failures) == seeds
     assert {failure.what for failure in found.failures} == {"not done after 0.5 seconds"}
+
+
+def test_a_child_that_works_too_long_is_reported(monkeypatch):
+    monkeypatch.setattr(children, "LONGEST_WORK", 0.5)
+    monkeypatch.setattr("fuzz.watch.MAX_SHRUNK", 0)
+
+    def work():
+        while True:
+            pass
+
+    seeds = deadly(monkeypatch, work)
+    found, _ = explored("worker", 0, 8)
+    assert sorted(failure.seed for failure in found.failures) == seeds
+    assert {failure.what for failure in found.failures} == {"not done after 0.5 seconds of CPU time"}
 
 
 def test_a_late_example_of_a_kind_that_may_be_late_is_counted(monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 
 from support.reference.errors import NegativeError, PlanError, TwoLimitsError, WideSumError, raise_one
 from support.reference.rows import Row, Rows, consolidated, named, picked
@@ -43,15 +44,24 @@ def grouped(node: Node, rows: Rows, names: Iterable[str]) -> dict[Row, Rows]:
 
 
 def where(node: Filter, _: int, rows: Rows) -> Rows:
-    return {row: diff for row, diff in rows.items() if evaluate(node.condition, named(node.rows, row))}
+    return {row: diff for row, diff in rows.items() if satisfies(node, row)}
+
+
+@lru_cache(maxsize=1 << 18)
+def satisfies(node: Filter, row: Row) -> bool:
+    """Return whether a row satisfies the condition; most rows are asked for at several times."""
+    return bool(evaluate(node.condition, named(node.rows, row)))
 
 
 def select(node: Project, _: int, rows: Rows) -> Rows:
-    def selected(row: Row) -> Row:
-        values = named(node.rows, row)
-        return tuple(evaluate(term, values) for _, term in node.columns)
+    return consolidated((selected(node, row), diff) for row, diff in rows.items())
 
-    return consolidated((selected(row), diff) for row, diff in rows.items())
+
+@lru_cache(maxsize=1 << 18)
+def selected(node: Project, row: Row) -> Row:
+    """Return the values of the columns for a row, which most rows have at several times."""
+    values = named(node.rows, row)
+    return tuple(evaluate(term, values) for _, term in node.columns)
 
 
 def concat(_: Node, __: int, *inputs: Rows) -> Rows:

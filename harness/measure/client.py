@@ -24,7 +24,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 import msgspec
 from msgspec import Struct, structs
@@ -33,6 +33,9 @@ from msgspec.structs import replace
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.benchmark import DEFAULT
 from deltamark.harness.benchmarks.cell import AnyCell
+from deltamark.harness.check.answers import WrongAnswerError
+from deltamark.harness.engines.base import REFUSALS, first_line
+from deltamark.harness.measure.child import LimitError
 from deltamark.harness.results.record import Figures, Record, Status
 from deltamark.harness.system.resources import ONE_THREAD
 
@@ -85,11 +88,25 @@ class SampleRequest(Struct, Generic[CellT], frozen=True, tag_field="do", tag="sa
 Request = WarmRequest | OracleRequest[CellT] | CellRequest[CellT] | SampleRequest[CellT]
 
 
+class WrongError(Exception):
+    """An answer that differs from DuckDB's, or a run whose output differs from another run's."""
+
+
 class Reply(Struct, frozen=True, kw_only=True):
     """The outcome of a request. problem: the reason why figures are missing."""
 
     status: Status = "ok"
     problem: str = ""
+
+    @classmethod
+    def of(cls, error: Exception) -> Self:
+        """Return the reply about work that an error has ended."""
+        if isinstance(error, REFUSALS):
+            return cls(status="refused", problem=first_line(error))
+        if isinstance(error, LimitError):
+            return cls(status="timeout", problem=str(error))
+        is_wrong = isinstance(error, WrongError | WrongAnswerError)
+        return cls(status="wrong" if is_wrong else "failed", problem=str(error))
 
 
 class WarmReply(Reply, frozen=True, kw_only=True):

@@ -71,10 +71,8 @@ class Server(ABC, Generic[CellT]):
         """Return the reply to a request, which has no figures if its child failed or exceeded its time."""
         try:
             return self._figures(request)
-        except LimitError as error:
-            return Reply(status="timeout", problem=str(error))
-        except ChildProcessError as error:
-            return Reply(status="failed", problem=str(error))
+        except (LimitError, ChildProcessError) as error:
+            return Reply.of(error)
 
     def _figures(self, request: Request[CellT]) -> Reply:
         match request:

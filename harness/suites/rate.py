@@ -33,8 +33,8 @@ from deltamark.harness.console.console import warn
 from deltamark.harness.console.table import brief, rate
 from deltamark.harness.engines.base import Engine, RefusedError, short_name
 from deltamark.harness.engines.registry import capabilities, open_engine
-from deltamark.harness.measure.client import CellReply
-from deltamark.harness.measure.runs import LOAD_ROUNDS, WrongError, answers_of, checked_run
+from deltamark.harness.measure.client import CellReply, WrongError
+from deltamark.harness.measure.runs import LOAD_ROUNDS, answers_of, checked_run
 from deltamark.harness.measure.stats import percentile
 from deltamark.harness.measure.windows import rounds_of
 from deltamark.harness.results.record import REFUSED, Figures

@@ -24,11 +24,10 @@ from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.check.oracle import Answers
 from deltamark.harness.check.run_check import open_check
-from deltamark.harness.engines.base import RefusedError
 from deltamark.harness.engines.external import program
 from deltamark.harness.engines.registry import capabilities, open_engine
-from deltamark.harness.measure.client import CellReply
-from deltamark.harness.measure.runs import WrongError, checked_run, warm_up
+from deltamark.harness.measure.client import CellReply, WrongError
+from deltamark.harness.measure.runs import checked_run, warm_up
 from deltamark.harness.results.record import Figures
 
 LOADED_ROUNDS = 100
@@ -58,12 +57,8 @@ def reply_to(request: TrialRequest) -> CellReply:
         if not request.launcher:
             _load(cell, dataset, work)
         run, check = checked_run(cell, request.answers, dataset, work)
-    except WrongError as error:
-        return CellReply(status="wrong", problem=str(error))
-    except RefusedError as error:
-        return CellReply(status="refused", problem=str(error.actual))
-    except DeltamarkError as error:
-        return CellReply(status="failed", problem=str(error))
+    except (WrongError, DeltamarkError) as error:
+        return CellReply.of(error)
     figures: Figures = {
         "seconds": [run.seconds], "opened_bytes": [run.opened_bytes], "state_rows": [run.state_rows],
         "state_bytes": [run.state_bytes],

@@ -13,7 +13,6 @@ work runs.
 from __future__ import annotations
 
 import math
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -153,76 +152,56 @@ class DealtWork:
     target: np.ndarray
 
 
-class PartitioningScheme(ABC):
+class PrefixPartitioning:
+    """The partitioning of BiGJoin: all extensions of a prefix are on one shard."""
+
     def __init__(self, shards: int, levels: int) -> None:
         self.shards, self.load = shards, ShardLoads(shards)
         self._next_shards = np.tile(np.arange(shards), (levels, 1))
 
-    @abstractmethod
     def store(self, index: SortedIndex) -> None:
         """Spread an index over the shards."""
-
-    @abstractmethod
-    def home(self, word: np.ndarray, last: np.ndarray) -> np.ndarray:
-        """Return the shards that have the extensions of prefixes. last: their numbers or values."""
-
-    @abstractmethod
-    def is_ready(self, left: np.ndarray, batch: int) -> bool:
-        """Return whether to run a level, given the number of waiting proposals on each shard."""
-
-    @abstractmethod
-    def count(self, at: np.ndarray, word: np.ndarray) -> np.ndarray:
-        """Look up the number of extensions of prefixes; return the shards of the prefixes afterwards."""
-
-    @abstractmethod
-    def resolve(self, at: np.ndarray, word: np.ndarray, number: np.ndarray, index: np.ndarray) -> None:
-        """Look up extensions by their numbers."""
-
-    @abstractmethod
-    def validate(self, at: np.ndarray, word: np.ndarray, value: np.ndarray) -> np.ndarray:
-        """Look up whether prefixes have extensions; return the shards of the candidates afterwards."""
-
-    @abstractmethod
-    def settle(self, level: int, at: np.ndarray, word: np.ndarray, work: np.ndarray) -> DealtWork:
-        """Move prefixes to the shards that will make their proposals."""
-
-
-class PrefixPartitioning(PartitioningScheme):
-    def store(self, index: SortedIndex) -> None:
-        self.load.index += np.bincount(self._owner(index.words()), minlength=self.shards)
+        self._add(self.load.index, index.words())
 
     def home(self, word: np.ndarray, last: np.ndarray) -> np.ndarray:  # noqa: ARG002 (all extensions are together)
-        return self._owner(word)
+        """Return the shards that have the extensions of prefixes. last: their numbers or values."""
+        return owner(word, self.shards)
 
     def is_ready(self, left: np.ndarray, batch: int) -> bool:
+        """Return whether to run a level, given the number of waiting proposals on each shard."""
         return bool(left.max() >= batch)
 
     def count(self, at: np.ndarray, word: np.ndarray) -> np.ndarray:
-        owner = self._owner(word)
-        self.load.lookups += self.load.move(at, owner)
-        return owner
+        """Look up the number of extensions of prefixes; return the shards of the prefixes afterwards."""
+        target = owner(word, self.shards)
+        self.load.lookups += self.load.move(at, target)
+        return target
 
     def resolve(self, at: np.ndarray, word: np.ndarray, number: np.ndarray, index: np.ndarray) -> None:
-        """Do nothing: a prefix is on the shard of its extensions."""
+        """Look up extensions by their numbers: here there is nothing to do, for a prefix is on their shard."""
 
     def validate(self, at: np.ndarray, word: np.ndarray, value: np.ndarray) -> np.ndarray:  # noqa: ARG002
+        """Look up whether prefixes have extensions; return the shards of the candidates afterwards."""
         return self.count(at, word)
 
     def settle(self, level: int, at: np.ndarray, word: np.ndarray, work: np.ndarray) -> DealtWork:  # noqa: ARG002
-        owner = self._owner(word)
-        self.load.move(at, owner)
-        return DealtWork(np.arange(len(at)), np.zeros(len(at), np.int64), work, owner)
+        """Move prefixes to the shards that will make their proposals."""
+        target = owner(word, self.shards)
+        self.load.move(at, target)
+        return DealtWork(np.arange(len(at)), np.zeros(len(at), np.int64), work, target)
 
-    def _owner(self, word: np.ndarray) -> np.ndarray:
-        return owner(word, self.shards)
+    def _add(self, load: np.ndarray, word: np.ndarray) -> None:
+        """Add a unit of load to the owner of each word."""
+        load += np.bincount(owner(word, self.shards), minlength=self.shards)
 
 
-class BalancedPartitioning(PartitioningScheme):
+class BalancedPartitioning(PrefixPartitioning):
+    """The partitioning of BiGJoin-S: extensions are spread over all shards, and found by their numbers and values."""
+
     def store(self, index: SortedIndex) -> None:
         word = index.words()
-        numbers = np.arange(len(index))
-        for each in (word[index.firsts()], mixed(word, numbers), mixed(word, index.values)):
-            self.load.index += np.bincount(owner(each, self.shards), minlength=self.shards)
+        for each in (word[index.firsts()], mixed(word, np.arange(len(index))), mixed(word, index.values)):
+            self._add(self.load.index, each)
 
     def home(self, word: np.ndarray, last: np.ndarray) -> np.ndarray:
         return owner(mixed(word, last), self.shards)
@@ -238,8 +217,7 @@ class BalancedPartitioning(PartitioningScheme):
         self._request(at, mixed(word, number), index)
 
     def validate(self, at: np.ndarray, word: np.ndarray, value: np.ndarray) -> np.ndarray:
-        self._request(at, mixed(word, value), np.zeros_like(at))
-        return at
+        return self.count(at, mixed(word, value))
 
     def settle(self, level: int, at: np.ndarray, word: np.ndarray, work: np.ndarray) -> DealtWork:  # noqa: ARG002
         pieces, self._next_shards[level] = dealt(at, work, self._next_shards[level])
@@ -362,7 +340,7 @@ class ShardedRun:
     """One run of an algorithm: count once, then read its costs."""
 
     def __init__(
-        self, scheme: PartitioningScheme, seed: ExtensionLevel, levels: Sequence[ExtensionLevel], batch: int
+        self, scheme: PrefixPartitioning, seed: ExtensionLevel, levels: Sequence[ExtensionLevel], batch: int
     ) -> None:
         self._scheme, self._seed, self._levels, self._batch = scheme, seed, levels, batch
         before = [seed, *levels][: len(levels)]
@@ -476,7 +454,7 @@ class ShardedRun:
         return value, weight
 
 
-def last_ready(scheme: PartitioningScheme, left: np.ndarray, batch: int) -> int:
+def last_ready(scheme: PrefixPartitioning, left: np.ndarray, batch: int) -> int:
     """Return the last ready level, given the waiting proposals by level and shard; -1 if none is ready."""
     return max((number for number, each in enumerate(left) if scheme.is_ready(each, batch)), default=-1)
 
@@ -494,7 +472,7 @@ def _exact(weights: np.ndarray) -> int:
 
 Algorithm = Literal["bigjoin", "bigjoin-s"]
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
-SCHEMES: Mapping[Algorithm, type[PartitioningScheme]] = {
+SCHEMES: Mapping[Algorithm, type[PrefixPartitioning]] = {
     "bigjoin": PrefixPartitioning,
     "bigjoin-s": BalancedPartitioning,
 }

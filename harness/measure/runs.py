@@ -60,6 +60,9 @@ LOAD_ROUNDS = 100_000
 MAX_REPEATED_S = 1.5
 """The seconds of timed runs after which no further run begins. Not tuned."""
 
+FIRST_ROUNDS = 100
+"""The number of rounds that are fed in order to load code. Not tuned."""
+
 WARM_UP_BATCHES = 3
 MAX_WARM_UP_ROUNDS = 100_000
 """The rounds of a warm-up batch. Neither number is tuned."""
@@ -339,6 +342,15 @@ def checked_run(cell: Cell, answers: Answers, dataset: Dataset, work: Workload) 
     if counts and check.changes != run.changes:
         raise WrongError(f"the engine emitted {check.changes} changes, but counted {run.changes}")
     return run, check
+
+
+def load_code(cell: Cell, dataset: Dataset, work: Workload) -> None:
+    """Run the first rounds, which loads the kernels and libraries that the engine and the check of a cell need."""
+    check = open_check(cell, work, {})
+    with closing(check), closing(open_engine(cell, dataset, work, check.add)) as engine:
+        if engine.take(FIRST_ROUNDS):
+            engine.apply()
+        check.finish(engine)
 
 
 def warm_up(cell: Cell, dataset: Dataset, work: Workload) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import os
 import pickle
 import sys
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,19 +18,14 @@ import msgspec
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.registry import workload
-from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.check.oracle import Answers
-from deltamark.harness.check.run_check import open_check
 from deltamark.harness.engines.external import program
-from deltamark.harness.engines.registry import capabilities, open_engine
+from deltamark.harness.engines.registry import capabilities
 from deltamark.harness.measure.client import CellReply, WrongError
-from deltamark.harness.measure.runs import checked_run, warm_up
+from deltamark.harness.measure.runs import FIRST_ROUNDS, checked_run, load_code, warm_up
 from deltamark.harness.results.record import Figures
-
-LOADED_ROUNDS = 100
-"""The rounds that are fed before memory is measured. Not tuned."""
 
 
 @dataclass(frozen=True)
@@ -55,7 +49,8 @@ def reply_to(request: TrialRequest) -> CellReply:
     program.launcher[:] = request.launcher
     try:
         if not request.launcher:
-            _load(cell, dataset, work)
+            small = cell.but(logical=1, physical=FIRST_ROUNDS)
+            (warm_up if capabilities(cell.engine).has_session else load_code)(small, dataset, work)
         run, check = checked_run(cell, request.answers, dataset, work)
     except (WrongError, DeltamarkError) as error:
         return CellReply.of(error)
@@ -64,19 +59,6 @@ def reply_to(request: TrialRequest) -> CellReply:
         "state_bytes": [run.state_bytes],
     }  # fmt: skip
     return CellReply(digest=check.digest, figures=figures)
-
-
-def _load(cell: Cell, dataset: Dataset, work: Workload) -> None:
-    """Run the first rounds, which loads the kernels and libraries that the engine and the check need."""
-    small = cell.but(logical=1, physical=LOADED_ROUNDS)
-    if capabilities(cell.engine).has_session:
-        warm_up(small, dataset, work)
-        return
-    check = open_check(small, work, {})
-    with closing(check), closing(open_engine(small, dataset, work, check.add)) as engine:
-        if engine.take(LOADED_ROUNDS):
-            engine.apply()
-        check.finish(engine)
 
 
 if __name__ == "__main__":

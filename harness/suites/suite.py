@@ -33,12 +33,13 @@ from deltamark.harness.benchmarks.benchmark import DEFAULT, Benchmark, benchmark
 from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.console.progress import open_dataset
 from deltamark.harness.console.table import Table
+from deltamark.harness.engines.base import REFUSALS, first_line
 from deltamark.harness.engines.registry import capabilities, external_info
 from deltamark.harness.measure.child import LimitError, run_in_child
 from deltamark.harness.measure.client import CellReply
 from deltamark.harness.measure.windows import rounds_of
 from deltamark.harness.results.commits import repository_name
-from deltamark.harness.results.record import Origin, Record, dataset_name
+from deltamark.harness.results.record import REFUSED, Origin, Record, dataset_name
 from deltamark.harness.results.store import Writer
 from deltamark.harness.suites.graphs.counting import warm
 from deltamark.harness.suites.plan import Effort, Plan
@@ -61,6 +62,8 @@ def in_children(prepare: Callable[[Cell], None], work: Callable[[Cell], Iterable
     def replies(cell: Cell) -> list[CellReply]:
         try:
             return [*work(cell)] or [CellReply()]
+        except REFUSALS as error:
+            return [CellReply(note=REFUSED + first_line(error))]
         except DeltamarkError as error:
             return [CellReply.of(error)]
 

@@ -33,13 +33,11 @@ from deltamark.harness.engines.base import short_name
 from deltamark.harness.engines.registry import DEFAULT_SWEEP, capabilities
 from deltamark.harness.measure.client import CellReply
 from deltamark.harness.results.record import Origin, Record, blank_record
-from deltamark.harness.suites import coverage, loops, rate, sharing
+from deltamark.harness.suites import coverage, loops, memory, rate, sharing
 from deltamark.harness.suites.graphs import counting, virtual_shards
 from deltamark.harness.suites.graphs.counting import LOOPS
 from deltamark.harness.suites.graphs.graph_data import ORIENTED, named_graph
 from deltamark.harness.suites.grid import GridSettings, grid_cells
-from deltamark.harness.suites.memory import trial
-from deltamark.harness.suites.memory.trial import find_place
 from deltamark.harness.suites.plan import Plan
 from deltamark.harness.suites.suite import DataSuite, Measure, Suite, in_children
 from deltamark.harness.suites.throughput import ThroughputSuite
@@ -188,7 +186,7 @@ class MemorySuite(GridSettings, DataSuite):
         return self if self.logical or self.physical or self.product else replace(self, physical=(FINE[1],))
 
     def make_data(self) -> None:
-        find_place()  # without limits no data is needed
+        memory.find_place()  # without limits no data is needed
         super().make_data()
 
     def cells(self) -> list[Cell]:
@@ -196,13 +194,13 @@ class MemorySuite(GridSettings, DataSuite):
         return [self._of_table(cell, "least", blank_record(cell, Origin("", "")).label) for cell in cells]
 
     def measure(self, cell: Cell) -> Iterator[CellReply]:
-        return trial.measure(cell, self._wanted.directory, self.timeout)
+        return memory.measure(cell, self._wanted.directory, self.timeout)
 
     @contextmanager
     def measuring(self, plan: Plan) -> Iterator[Measure]:
-        place = find_place()
+        place = memory.find_place()
         try:
-            yield in_children(self.prepare, self.measure, plan.effort.limit)
+            yield in_children(self, plan.effort.limit)
         finally:
             place.sweep()  # a killed child leaves its group
 

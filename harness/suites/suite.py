@@ -53,15 +53,15 @@ Measure = Callable[[Cell, Cell | None], Sequence[CellReply]]
 whose check may run beside that of the first."""
 
 
-def in_children(prepare: Callable[[Cell], None], work: Callable[[Cell], Iterable[CellReply]], limit: float) -> Measure:
-    """Return a function that measures each cell in a child of this process, which ends alone if it fails.
+def in_children(suite: Suite, limit: float) -> Measure:
+    """Return a function that measures each cell of a suite in a child of this process, which ends alone if it fails.
 
-    prepare: reads the data that several cells share, in this process. limit: seconds for a cell.
+    limit: seconds for a cell.
     """
 
     def replies(cell: Cell) -> list[CellReply]:
         try:
-            return [*work(cell)] or [CellReply()]
+            return [*suite.measure(cell)] or [CellReply()]
         except REFUSALS as error:
             return [CellReply(note=REFUSED + first_line(error))]
         except DeltamarkError as error:
@@ -70,7 +70,7 @@ def in_children(prepare: Callable[[Cell], None], work: Callable[[Cell], Iterable
     def measure(cell: Cell, following: Cell | None) -> list[CellReply]:  # noqa: ARG001
         control = control_seconds()
         try:
-            prepare(cell)
+            suite.prepare(cell)
             gc.freeze()  # a collection in the child would copy the parent's pages
             found = run_in_child(lambda _: replies(cell), limit)
         except (LimitError, ChildProcessError, DeltamarkError) as error:
@@ -198,7 +198,7 @@ class Suite(ABC):
     def measuring(self, plan: Plan) -> Iterator[Measure]:
         """Open the function that measures the cells of a plan."""
         warm()
-        yield in_children(self.prepare, self.measure, plan.effort.limit)
+        yield in_children(self, plan.effort.limit)
 
     @classmethod
     def tables(cls, records: Iterable[Record]) -> list[Table]:

@@ -80,7 +80,7 @@ class Silent:
 
 def measure(fakes, sink, known=(), origin=ORIGIN, effort=EFFORT):
     plan = Plan(fakes.cells, known, origin, effort)
-    runner = Runner(plan, in_children(fakes.prepare, fakes.measure, effort.limit), sink, Silent())
+    runner = Runner(plan, in_children(fakes, effort.limit), sink, Silent())
     runner.run()
     return [record for records in runner.measured for record in records]
 

@@ -31,7 +31,7 @@ FIGURES = {"seconds": [0.5], "tuples": [10], "batches": [9], **{name: [0.1] for 
 
 
 class Fake:
-    """A measurer without an engine, whose replies are given."""
+    """A measurement server without an engine, whose replies are given."""
 
     def __init__(self, **said):
         self.said = {"digest": "1 aa"} | said

@@ -22,7 +22,6 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Generic, Self, TypeVar
 
@@ -158,22 +157,17 @@ SHUTDOWN_TIMEOUT_S = 5.0
 R = TypeVar("R", bound=Reply)
 
 
-@dataclass(frozen=True)
-class ServerSpec:
-    """The server to start: its module, and the directory of the data that it measures with."""
-
-    directory: Path
-    module: str = "deltamark.harness.measure.server"
-
-
 class MeasurementClient:
-    """A running server. Each method sends one request and waits for the reply."""
+    """A running server. Each method sends one request and waits for the reply.
 
-    def __init__(self, spec: ServerSpec, root: Path = ROOT) -> None:
+    directory: the data that it measures with. module: that of the server, in the tree below `root`.
+    """
+
+    def __init__(self, directory: Path, module: str = "deltamark.harness.measure.server", root: Path = ROOT) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (read after the server has ended)
         paths = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", spec.module, str(spec.directory.resolve())],
+            [sys.executable, "-P", "-m", module, str(directory.resolve())],
             env=os.environ | ONE_THREAD | {"PYTHONPATH": paths}, start_new_session=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
         )  # fmt: skip

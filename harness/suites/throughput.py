@@ -24,7 +24,7 @@ from deltamark.harness.benchmarks.cell import DEFAULT_ENGINE, THROUGHPUT, Cell
 from deltamark.harness.console.table import Table
 from deltamark.harness.engines.plans import specified_plan
 from deltamark.harness.engines.registry import capabilities
-from deltamark.harness.measure.client import CellReply, CellRequest, MeasurementClient, OracleReply, ServerSpec
+from deltamark.harness.measure.client import CellReply, CellRequest, MeasurementClient, OracleReply
 from deltamark.harness.measure.windows import checkpoints, inner_times
 from deltamark.harness.results.record import Record, of_queries
 from deltamark.harness.suites.grid import GridSettings, grid_cells
@@ -66,7 +66,7 @@ class ThroughputSuite(GridSettings, DataSuite):
     @contextmanager
     def measuring(self, plan: Plan) -> Iterator[Measure]:
         dataset = Dataset.open(self._wanted.directory)
-        with closing(MeasurementClient(ServerSpec(dataset.directory))) as server:
+        with closing(MeasurementClient(dataset.directory)) as server:
             checks = Checks(plan, dataset, server, _has_room_for_two_checks(dataset))
             server.warm(self.benchmark)
             yield checks.measure

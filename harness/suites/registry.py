@@ -39,7 +39,7 @@ from deltamark.harness.suites.graphs.counting import LOOPS
 from deltamark.harness.suites.graphs.graph_data import ORIENTED, named_graph
 from deltamark.harness.suites.grid import GridSettings, grid_cells
 from deltamark.harness.suites.plan import Plan
-from deltamark.harness.suites.suite import DataSuite, Measure, Suite, in_children
+from deltamark.harness.suites.suite import DataSuite, Measure, Suite, TableSuite, in_children
 from deltamark.harness.suites.throughput import ThroughputSuite
 from deltamark.harness.system import machine
 from deltamark.harness.tables.suites import (
@@ -56,7 +56,7 @@ from deltamark.queries.graph.motifs import MOTIFS
 
 
 @dataclass(frozen=True, kw_only=True)
-class CoverageSuite(DataSuite):
+class CoverageSuite(DataSuite, TableSuite):
     NAME = "coverage"
     TITLE = "Coverage and consistency"
     CODE = "suites.coverage"
@@ -79,7 +79,7 @@ CLIQUES = ("triangle", "4-clique", "5-clique", "6-clique")
 
 
 @dataclass(frozen=True, kw_only=True)
-class GraphSuite(Suite):
+class GraphSuite(TableSuite):
     NAME = "graph"
     TITLE = "Graphs"
     CODE = "suites.graphs"
@@ -147,7 +147,7 @@ class GraphSuite(Suite):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LoopSuite(Suite):
+class LoopSuite(TableSuite):
     NAME = "loops"
     TITLE = "Distances"
     CODE = "suites.loops"
@@ -174,7 +174,7 @@ class LoopSuite(Suite):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemorySuite(GridSettings, DataSuite):
+class MemorySuite(GridSettings, DataSuite, TableSuite):
     NAME = "memory"
     TITLE = "Memory"
     CODE = "suites.memory"
@@ -206,7 +206,7 @@ class MemorySuite(GridSettings, DataSuite):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RateSuite(DataSuite):
+class RateSuite(DataSuite, TableSuite):
     NAME = "rate"
     TITLE = "Latency by rate"
     CODE = "suites.rate"
@@ -248,7 +248,7 @@ def _known_feeding(engine: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SharingSuite(DataSuite):
+class SharingSuite(DataSuite, TableSuite):
     NAME = "shared"
     TITLE = "Sharing"
     CODE = "suites.sharing"

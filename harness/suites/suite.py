@@ -17,7 +17,7 @@ import datetime as dt
 import gc
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
 from pathlib import Path
@@ -53,7 +53,7 @@ Measure = Callable[[Cell, Cell | None], Sequence[CellReply]]
 whose check may run beside that of the first."""
 
 
-def in_children(suite: Suite, limit: float) -> Measure:
+def in_children(suite: TableSuite, limit: float) -> Measure:
     """Return a function that measures each cell of a suite in a child of this process, which ends alone if it fails.
 
     limit: seconds for a cell.
@@ -84,6 +84,8 @@ def in_children(suite: Suite, limit: float) -> Measure:
 
 @dataclass
 class Runner:
+    """Measures the remaining cells of a plan, and stores and reports their records."""
+
     plan: Plan
     measure: Measure
     sink: Writer
@@ -156,8 +158,6 @@ class Suite(ABC):
     """The heading in docs/results.md."""
     CODE: ClassVar[str]
     """The package of the harness whose code takes part in the suite's numbers, beside machine.MEASURED."""
-    MAKE_TABLES: ClassVar[MakeTables]
-    """Makes the tables of the records of a dataset."""
 
     data: Path = Path("data")
     master: str = ""
@@ -186,24 +186,14 @@ class Suite(ABC):
         """Describe the cells of a plan."""
         return f"suite {self.NAME}: {len(plan.cells)} cells"
 
-    def prepare(self, cell: Cell) -> None:
-        """Read and cache the data that several cells share. Runs in this process."""
-        del cell  # most suites share none
-
-    def measure(self, cell: Cell) -> Iterable[CellReply]:
-        """Measure a cell: yield a reply for each row, or raise an error. Runs in a child."""
-        raise NotImplementedError
-
-    @contextmanager
-    def measuring(self, plan: Plan) -> Iterator[Measure]:
+    @abstractmethod
+    def measuring(self, plan: Plan) -> AbstractContextManager[Measure]:
         """Open the function that measures the cells of a plan."""
-        warm()
-        yield in_children(self, plan.effort.limit)
 
     @classmethod
+    @abstractmethod
     def tables(cls, records: Iterable[Record]) -> list[Table]:
         """Make the tables of the suite's records; records of other suites are ignored."""
-        return suite_tables(records, cls.NAME, cls.MAKE_TABLES)
 
     @classmethod
     def summary(cls, records: Iterable[Record]) -> list[Table]:
@@ -228,6 +218,30 @@ class Suite(ABC):
             of_programs = replace(origin, code=f"{origin.code} {commit}", commit=commit, repository=name)
         of_suite = [record for record in known if record.suite == self.NAME]
         return Plan(self.cells(), of_suite, origin, Effort(self.runs, self.timeout), of_programs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableSuite(Suite):
+    """A suite whose cells are each measured in a child of this process, and yield the rows of its tables."""
+
+    MAKE_TABLES: ClassVar[MakeTables]
+
+    def prepare(self, cell: Cell) -> None:
+        """Read and cache the data that several cells share. Runs in this process."""
+        del cell  # most suites share none
+
+    @abstractmethod
+    def measure(self, cell: Cell) -> Iterable[CellReply]:
+        """Measure a cell: yield a reply for each row, or raise an error. Runs in the child."""
+
+    @contextmanager
+    def measuring(self, plan: Plan) -> Iterator[Measure]:
+        warm()
+        yield in_children(self, plan.effort.limit)
+
+    @classmethod
+    def tables(cls, records: Iterable[Record]) -> list[Table]:
+        return suite_tables(records, cls.NAME, cls.MAKE_TABLES)
 
 
 @dataclass(frozen=True, kw_only=True)

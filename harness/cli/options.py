@@ -210,10 +210,10 @@ def seconds(text: str) -> float:
 
 
 def size(text: str) -> int:
-    """Read a number such as 1000, 10K or 100M."""
+    """Read a number such as 1000, 10K or 100M, or 10k or 100m."""
     for unit, factor in (("K", 1000), ("M", 1_000_000)):
-        if text.endswith(unit):
-            return whole_number(text.removesuffix(unit), 1, MAX_SIZE // factor) * factor
+        if text.upper().endswith(unit):
+            return whole_number(text[:-1], 1, MAX_SIZE // factor) * factor
     return whole_number(text, 1, MAX_SIZE)
 
 

@@ -30,9 +30,9 @@ from deltamark.harness.compare.trees import resolve
 from deltamark.harness.engines.external.named import is_program
 from deltamark.harness.engines.registry import ALL as ALL_ENGINES
 from deltamark.harness.engines.registry import every_engine, known_engine
-from deltamark.harness.suites.plan import Suite
 from deltamark.harness.suites.rate import NAMES as ARRIVALS
 from deltamark.harness.suites.registry import DEFAULT, SUITES
+from deltamark.harness.suites.suite import Suite
 
 MAX_RUNS = 1000
 MAX_FUEL = 10**9

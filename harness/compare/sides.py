@@ -33,7 +33,7 @@ from deltamark.harness.engines.base import PROGRAM
 from deltamark.harness.engines.external import named
 from deltamark.harness.engines.external.program import split
 from deltamark.harness.engines.registry import BUILT_IN, capabilities, known_engine
-from deltamark.harness.measure.client import CellRequest, MeasurementClient, Reply, SampleReply, ServerSpec
+from deltamark.harness.measure.client import CellRequest, MeasurementClient, Reply, SampleReply
 from deltamark.harness.measure.windows import inner_times
 from deltamark.harness.results.record import MEASURING, Status
 from deltamark.harness.system import machine
@@ -149,8 +149,8 @@ def opener(data: Mapping[SideSpec, Path], limit: float, benchmark: str = DEFAULT
     """Return a function that starts each side's server over the directory of its data."""
 
     def served(spec: SideSpec, directory: Path, stack: ExitStack) -> ServedSide:
-        server = ServerSpec(directory, spec.layout.server)
-        return ServedSide(spec, stack.enter_context(closing(MeasurementClient(server, spec.root))), limit, benchmark)
+        client = stack.enter_context(closing(MeasurementClient(directory, spec.layout.server, spec.root)))
+        return ServedSide(spec, client, limit, benchmark)
 
     @contextmanager
     def open_sides() -> Iterator[Sides]:

@@ -22,9 +22,8 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Generic, Self, TypeVar
 
 import msgspec
 from msgspec import Struct, structs
@@ -33,6 +32,9 @@ from msgspec.structs import replace
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.benchmark import DEFAULT
 from deltamark.harness.benchmarks.cell import AnyCell
+from deltamark.harness.check.answers import WrongAnswerError
+from deltamark.harness.engines.base import REFUSALS, first_line
+from deltamark.harness.measure.child import LimitError
 from deltamark.harness.results.record import Figures, Record, Status
 from deltamark.harness.system.resources import ONE_THREAD
 
@@ -85,11 +87,25 @@ class SampleRequest(Struct, Generic[CellT], frozen=True, tag_field="do", tag="sa
 Request = WarmRequest | OracleRequest[CellT] | CellRequest[CellT] | SampleRequest[CellT]
 
 
+class WrongError(Exception):
+    """An answer that differs from DuckDB's, or a run whose output differs from another run's."""
+
+
 class Reply(Struct, frozen=True, kw_only=True):
     """The outcome of a request. problem: the reason why figures are missing."""
 
     status: Status = "ok"
     problem: str = ""
+
+    @classmethod
+    def of(cls, error: Exception) -> Self:
+        """Return the reply about work that an error has ended."""
+        if isinstance(error, REFUSALS):
+            return cls(status="refused", problem=first_line(error))
+        if isinstance(error, LimitError):
+            return cls(status="timeout", problem=str(error))
+        is_wrong = isinstance(error, WrongError | WrongAnswerError)
+        return cls(status="wrong" if is_wrong else "failed", problem=str(error))
 
 
 class WarmReply(Reply, frozen=True, kw_only=True):
@@ -141,22 +157,17 @@ SHUTDOWN_TIMEOUT_S = 5.0
 R = TypeVar("R", bound=Reply)
 
 
-@dataclass(frozen=True)
-class ServerSpec:
-    """The server to start: its module, and the directory of the data that it measures with."""
-
-    directory: Path
-    module: str = "deltamark.harness.measure.server"
-
-
 class MeasurementClient:
-    """A running server. Each method sends one request and waits for the reply."""
+    """A running server. Each method sends one request and waits for the reply.
 
-    def __init__(self, spec: ServerSpec, root: Path = ROOT) -> None:
+    directory: the data that it measures with. module: that of the server, in the tree below `root`.
+    """
+
+    def __init__(self, directory: Path, module: str = "deltamark.harness.measure.server", root: Path = ROOT) -> None:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 (read after the server has ended)
         paths = os.pathsep.join(filter(None, [str(root), os.environ.get("PYTHONPATH")]))
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", spec.module, str(spec.directory.resolve())],
+            [sys.executable, "-P", "-m", module, str(directory.resolve())],
             env=os.environ | ONE_THREAD | {"PYTHONPATH": paths}, start_new_session=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._errors,
         )  # fmt: skip

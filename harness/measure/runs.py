@@ -35,11 +35,11 @@ from deltamark.harness.benchmarks.cell import DEFAULT_ENGINE, Cell
 from deltamark.harness.check.change_stream import no_report
 from deltamark.harness.check.oracle import Answers, moments, oracle_answers
 from deltamark.harness.check.run_check import RunCheck, open_check
-from deltamark.harness.engines.base import REFUSALS, Engine, batches_at_a_time, first_line
+from deltamark.harness.engines.base import REFUSALS, Engine, batches_at_a_time
 from deltamark.harness.engines.embedded import measured_workers
 from deltamark.harness.engines.registry import capabilities, open_engine, open_stream
 from deltamark.harness.measure.child import Phases
-from deltamark.harness.measure.client import CellReply, CellRequest, SampleReply
+from deltamark.harness.measure.client import CellReply, CellRequest, SampleReply, WrongError
 from deltamark.harness.measure.stats import percentile
 from deltamark.harness.measure.windows import Span, checkpoints, inner_times, spans
 from deltamark.harness.results.record import SPREAD, Figures
@@ -59,6 +59,9 @@ LOAD_ROUNDS = 100_000
 
 MAX_REPEATED_S = 1.5
 """The seconds of timed runs after which no further run begins. Not tuned."""
+
+FIRST_ROUNDS = 100
+"""The number of rounds that are fed in order to load code. Not tuned."""
 
 WARM_UP_BATCHES = 3
 MAX_WARM_UP_ROUNDS = 100_000
@@ -257,10 +260,6 @@ def answers_of(cell: Cell, work: Workload) -> Answers:
     return {time: answers[moment] for time, moment in wanted.items()}
 
 
-class WrongError(Exception):
-    """An answer that differs from DuckDB's, or a run whose output differs from another run's."""
-
-
 def measured(request: CellRequest[Cell], answers: Answers, dataset: Dataset, phases: Phases) -> CellReply:
     """Measure a cell; return its figures.
 
@@ -268,10 +267,8 @@ def measured(request: CellRequest[Cell], answers: Answers, dataset: Dataset, pha
     """
     try:
         return _measured(request, answers, dataset, phases)
-    except WrongError as error:
-        return CellReply(status="wrong", problem=str(error))
-    except REFUSALS as error:
-        return CellReply(status="refused", problem=first_line(error))
+    except (WrongError, *REFUSALS) as error:
+        return CellReply.of(error)
 
 
 def _measured(request: CellRequest[Cell], answers: Answers, dataset: Dataset, phases: Phases) -> CellReply:
@@ -345,6 +342,15 @@ def checked_run(cell: Cell, answers: Answers, dataset: Dataset, work: Workload) 
     if counts and check.changes != run.changes:
         raise WrongError(f"the engine emitted {check.changes} changes, but counted {run.changes}")
     return run, check
+
+
+def load_code(cell: Cell, dataset: Dataset, work: Workload) -> None:
+    """Run the first rounds, which loads the kernels and libraries that the engine and the check of a cell need."""
+    check = open_check(cell, work, {})
+    with closing(check), closing(open_engine(cell, dataset, work, check.add)) as engine:
+        if engine.take(FIRST_ROUNDS):
+            engine.apply()
+        check.finish(engine)
 
 
 def warm_up(cell: Cell, dataset: Dataset, work: Workload) -> None:

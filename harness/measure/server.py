@@ -24,7 +24,6 @@ from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.registry import workload
 from deltamark.harness.benchmarks.cell import Cell, cells_of
 from deltamark.harness.check.oracle import Answers, Moment, moment_after, moments, oracle_answers
-from deltamark.harness.check.run_check import open_check
 from deltamark.harness.engines.base import REFUSALS, Row
 from deltamark.harness.engines.registry import capabilities, open_engine
 from deltamark.harness.measure.child import AbandonedError, ForkedChild, LimitError, Phases, Result, run_in_child
@@ -40,12 +39,9 @@ from deltamark.harness.measure.client import (
     WarmReply,
     WarmRequest,
 )
-from deltamark.harness.measure.runs import SampledRun, measured, query_run, sample
+from deltamark.harness.measure.runs import FIRST_ROUNDS, SampledRun, load_code, measured, query_run, sample
 from deltamark.harness.results.record import MEASURING
 from deltamark.harness.system.clock import control_seconds
-
-WARM_UP_ROUNDS = 100
-"""The number of rounds that are fed in order to load the kernels. Not tuned."""
 
 
 class Server(ABC, Generic[CellT]):
@@ -71,10 +67,8 @@ class Server(ABC, Generic[CellT]):
         """Return the reply to a request, which has no figures if its child failed or exceeded its time."""
         try:
             return self._figures(request)
-        except LimitError as error:
-            return Reply(status="timeout", problem=str(error))
-        except ChildProcessError as error:
-            return Reply(status="failed", problem=str(error))
+        except (LimitError, ChildProcessError) as error:
+            return Reply.of(error)
 
     def _figures(self, request: Request[CellT]) -> Reply:
         match request:
@@ -134,13 +128,9 @@ class QueryServer(Server[Cell]):
 
     def _warm(self, cell: Cell) -> None:
         work = workload(self._dataset, cell.workload)
-        check = open_check(cell, work, {})
-        with closing(check), closing(open_engine(cell, self._dataset, work, check.add)) as engine:
-            if engine.take(WARM_UP_ROUNDS):
-                engine.apply()
-            check.finish(engine)
+        load_code(cell, self._dataset, work)
         with closing(open_engine(cell, self._dataset, work)) as engine:
-            if engine.take_several(1, WARM_UP_ROUNDS):
+            if engine.take_several(1, FIRST_ROUNDS):
                 engine.apply_several()
 
     def oracle_answers(self, request: OracleRequest[Cell]) -> OracleReply:

@@ -20,15 +20,12 @@ from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.check.answers import Snapshot, difference, unordered_difference
 from deltamark.harness.check.oracle import Oracle
 from deltamark.harness.check.verify import random_times
-from deltamark.harness.engines.base import REFUSALS, AnswerEngine, Engine, Row, StreamEngine, first_line
+from deltamark.harness.engines.base import AnswerEngine, Engine, Row, StreamEngine
 from deltamark.harness.engines.plans import sql_inputs
 from deltamark.harness.engines.registry import capabilities, open_engine
 from deltamark.harness.measure.client import CellReply
-from deltamark.harness.results.record import REFUSED, Figures
+from deltamark.harness.results.record import Figures
 from deltamark.harness.tables.suites import GRADES, Grade
-
-"""The moments at which the answers are right: all logical times, the ends of batches, the end of the stream, none."""
-
 
 WORKLOADS = ("insert", "window:500", "refresh:5")
 BATCHES = 10
@@ -40,11 +37,10 @@ TIMES = 20
 
 @dataclass(frozen=True)
 class Graded:
-    """The grade of an engine for a query in all workloads. refused: the reason if the engine refuses the query."""
+    """The grade of an engine for a query in all workloads."""
 
-    grade: Grade | None
+    grade: Grade
     recomputed: bool = False
-    refused: str = ""
     problem: str = ""
     """The first difference."""
     compared: int = 0
@@ -94,23 +90,18 @@ class _StreamOutput:
 
 
 def graded(cell: Cell, dataset: Dataset, chance: Random) -> Graded:
-    """Run a query in all workloads; return the worst grade."""
+    """Run a query in all workloads; return the worst grade. A query that the engine refuses raises one of REFUSALS."""
     worst = Graded("times")
     for name in _workloads(cell):
         work = workload(dataset, name)
         size = -(-work.rounds // (cell.logical * BATCHES))
-        try:
-            found = _graded_run(cell.but(workload=name, physical=size), dataset, work, chance)
-        except REFUSALS as error:
-            return Graded(None, refused=first_line(error))
-        assert found.grade
-        assert worst.grade
+        found = _graded_run(cell.but(workload=name, physical=size), dataset, work, chance)
         total = found.compared + worst.compared
         if GRADES.index(found.grade) < GRADES.index(worst.grade):
             problem = f"{name}: {found.problem}" if found.problem else ""
         else:
             found, problem = worst, worst.problem
-        worst = Graded(found.grade, found.recomputed or worst.recomputed, "", problem, total)
+        worst = Graded(found.grade, found.recomputed or worst.recomputed, problem, total)
     return worst
 
 
@@ -169,9 +160,6 @@ def _compared(
 def measure(cell: Cell, data: Path) -> Iterator[CellReply]:
     """Grade an engine for a query; yield a row."""
     found = graded(cell, Dataset.open(data), Random(str(cell)))  # noqa: S311 (no secret)
-    if found.grade is None:
-        yield CellReply(note=REFUSED + found.refused)
-        return
     figures: Figures = {
         "grade": [GRADES.index(found.grade)],
         "recomputed": [int(found.recomputed)],

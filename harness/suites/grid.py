@@ -24,7 +24,7 @@ from deltamark.harness.benchmarks.cell import (
 from deltamark.harness.engines.base import Capabilities
 from deltamark.harness.engines.registry import DEFAULT_SWEEP, capabilities
 from deltamark.harness.results import published
-from deltamark.harness.suites.plan import Selection
+from deltamark.harness.suites.suite import Selection
 
 WORKERS = (1, 2)
 WORKER_BATCHINGS = (COARSE, published.ours("post", *COARSE))

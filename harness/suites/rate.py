@@ -31,10 +31,10 @@ from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.check.answers import WrongAnswerError
 from deltamark.harness.console.console import warn
 from deltamark.harness.console.table import brief, rate
-from deltamark.harness.engines.base import Engine, RefusedError, short_name
+from deltamark.harness.engines.base import REFUSALS, Engine, first_line, short_name
 from deltamark.harness.engines.registry import capabilities, open_engine
-from deltamark.harness.measure.client import CellReply
-from deltamark.harness.measure.runs import LOAD_ROUNDS, WrongError, answers_of, checked_run
+from deltamark.harness.measure.client import CellReply, WrongError
+from deltamark.harness.measure.runs import LOAD_ROUNDS, answers_of, checked_run
 from deltamark.harness.measure.stats import percentile
 from deltamark.harness.measure.windows import rounds_of
 from deltamark.harness.results.record import REFUSED, Figures
@@ -299,8 +299,8 @@ def measure(cell: Cell, rules: TrialRules, data: Path) -> Iterator[CellReply]:
         changes = _checked_changes(cell, dataset, work)
     except WrongError as error:
         raise WrongAnswerError("a wrong answer", f"{cell}, {error}", "run the cell without SUITE=rate") from error
-    except RefusedError as error:
-        yield CellReply(row=row_of(cell), note=f"{REFUSED}{error.actual}")
+    except REFUSALS as error:
+        yield CellReply(row=row_of(cell), note=REFUSED + first_line(error))
         return
     trials = Trials(cell, rules, dataset, work, rounds, changes)
     highest_rate(trials.passes, FIRST_RATE, MIN_ROUNDS / rules.seconds)

@@ -11,45 +11,38 @@ others.
 
 from __future__ import annotations
 
-import shlex
-from abc import abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import ClassVar, Self, cast
+from typing import Self, cast
 
 import numpy as np
 
 from deltamark.dataflow.language.motif import VARIANTS, Variant
-from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.graphs.generator import graph
 from deltamark.datagen.graphs.make import directory_of, make_graph
 from deltamark.datagen.make import Wanted
 from deltamark.datagen.workloads.registry import known_workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.benchmark import DEFAULT as DEFAULT_BENCHMARK
-from deltamark.harness.benchmarks.cell import FINE, THROUGHPUT, Cell
+from deltamark.harness.benchmarks.cell import FINE, Cell
 from deltamark.harness.console.progress import ProgressLine
 from deltamark.harness.console.table import Table
 from deltamark.harness.engines.base import short_name
-from deltamark.harness.engines.plans import specified_plan
-from deltamark.harness.engines.registry import DEFAULT_SWEEP, capabilities, external_info
-from deltamark.harness.measure.client import CellReply, MeasurementClient, ServerSpec
-from deltamark.harness.results.record import Origin, Record, blank_record, of_queries
-from deltamark.harness.suites import coverage, loops, rate, sharing
+from deltamark.harness.engines.registry import DEFAULT_SWEEP, capabilities
+from deltamark.harness.measure.client import CellReply
+from deltamark.harness.results.record import Origin, Record, blank_record
+from deltamark.harness.suites import coverage, loops, memory, rate, sharing
 from deltamark.harness.suites.graphs import counting, virtual_shards
-from deltamark.harness.suites.graphs.counting import LOOPS, warm
+from deltamark.harness.suites.graphs.counting import LOOPS
 from deltamark.harness.suites.graphs.graph_data import ORIENTED, named_graph
 from deltamark.harness.suites.grid import GridSettings, grid_cells
-from deltamark.harness.suites.measurer import CheckedMeasurer, ForkingMeasurer
-from deltamark.harness.suites.memory import trial
-from deltamark.harness.suites.memory.trial import find_place
-from deltamark.harness.suites.plan import DataSuite, Plan, Suite
+from deltamark.harness.suites.plan import Plan
+from deltamark.harness.suites.suite import DataSuite, Measure, Suite, TableSuite, in_children
+from deltamark.harness.suites.throughput import ThroughputSuite
 from deltamark.harness.system import machine
-from deltamark.harness.tables import tpch
 from deltamark.harness.tables.suites import (
-    MakeTables,
     coverage_tables,
     graph_tables,
     highest_rates,
@@ -61,107 +54,9 @@ from deltamark.harness.tables.suites import (
 )
 from deltamark.queries.graph.motifs import MOTIFS
 
-CHECK_BYTES_PER_DATA_BYTE = 4
-"""The memory of a check relative to its data; a generous estimate, not measured."""
-
 
 @dataclass(frozen=True, kw_only=True)
-class ThroughputSuite(GridSettings, DataSuite):
-    NAME = THROUGHPUT
-    TITLE = "TPC-H"
-    CODE = "suites.measurer"
-
-    def cells(self) -> Sequence[Cell]:
-        directory = self._wanted.directory
-        cells = grid_cells(self, machine.data(directory), self._rounds())
-        files = {each.query: each for each in cells if each.query not in self.home.queries}
-        for each in files.values() if self.home.source.specification(self.sf, "insert") else ():
-            specified_plan(each)  # a mistake in a file is one error, before any data is made
-        return cells
-
-    def headline(self, plan: Plan) -> str:
-        """Describe the cells, such as `484 cells = 22 queries x 22 batchings`."""
-        queries = len({cell.query for cell in plan.cells})
-        batchings = len({(c.workload, c.engine, c.logical, c.physical, c.workers) for c in plan.cells})
-        exactly = "=" if queries * batchings == len(plan.cells) else "of"
-        return f"{len(plan.cells)} cells {exactly} {queries} queries x {batchings} batchings"
-
-    @contextmanager
-    def measurer(self, plan: Plan) -> Iterator[CheckedMeasurer]:
-        dataset = Dataset.open(self._wanted.directory)
-        with closing(MeasurementClient(ServerSpec(dataset.directory))) as service:
-            measurer = CheckedMeasurer(plan, dataset, service, _has_room_for_two_checks(dataset))
-            service.warm(self.benchmark)
-            yield measurer
-
-    @classmethod
-    def tables(cls, records: Iterable[Record]) -> list[Table]:
-        return [table for sf, found in _by_dataset(records) for table in tpch.tables(found, sf)]
-
-    @classmethod
-    def summary(cls, records: Iterable[Record]) -> list[Table]:
-        return [tpch.summary(found, sf) for sf, found in _by_dataset(records)]
-
-    @property
-    def selection(self) -> str:
-        named = "" if self.benchmark == DEFAULT_BENCHMARK else f"BENCHMARK={shlex.quote(self.benchmark)} "
-        return f"{named}SF={self.home.source.scale(self.sf)}"
-
-
-def _by_dataset(records: Iterable[Record]) -> Iterator[tuple[str, list[Record]]]:
-    records = [record for record in records if record.suite == THROUGHPUT]
-    for name, sf in sorted({(record.benchmark, record.sf) for record in records}):
-        yield sf, of_queries(records, sf, name)
-
-
-def _has_room_for_two_checks(dataset: Dataset) -> bool:
-    facts, size = machine.facts(), sum(chunk.bytes for chunk in dataset.manifest.files)
-    return facts["usable"] > 1 and 2 * CHECK_BYTES_PER_DATA_BYTE * size < 1e9 * facts["memory_gb"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class TableSuite(Suite):
-    """A suite whose cells are each measured in a child of this process, and yield the rows of its tables."""
-
-    MAKE_TABLES: ClassVar[MakeTables]
-
-    @contextmanager
-    def measurer(self, plan: Plan) -> Iterator[ForkingMeasurer]:
-        warm()
-        yield ForkingMeasurer(plan, self)
-
-    def prepare(self, cell: Cell) -> None:
-        """Read and cache the data that several cells share. Runs in this process."""
-
-    @abstractmethod
-    def measure(self, cell: Cell) -> Iterable[CellReply]:
-        """Measure a cell: yield a reply for each row, or raise an error. Runs in the child."""
-
-    @classmethod
-    def tables(cls, records: Iterable[Record]) -> list[Table]:
-        return suite_tables(records, cls.NAME, cls.MAKE_TABLES)
-
-
-@dataclass(frozen=True, kw_only=True)
-class QuerySuite(DataSuite, TableSuite):
-    """A table suite over the queries of a benchmark."""
-
-    def _of_table(self, cell: Cell, table: str, part: str) -> Cell:
-        """Return a cell of a query as one of a table of this suite.
-
-        Its digest covers the data, the file of the query and, for an external engine, its program.
-        """
-        external = external_info(cell.engine)
-        more = [cell.digest, *([external.name, external.digest] if external else [])]
-        data = " ".join([machine.data(self._wanted.directory), *filter(None, more)])
-        return cell.but(goal=self.NAME, dataset=self.dataset, table=table, part=part, data=data)
-
-    def _master(self, engine: str) -> str:
-        return self.master if capabilities(engine).has_master else ""
-
-
-@dataclass(frozen=True, kw_only=True)
-class CoverageSuite(QuerySuite):
+class CoverageSuite(DataSuite, TableSuite):
     NAME = "coverage"
     TITLE = "Coverage and consistency"
     CODE = "suites.coverage"
@@ -279,7 +174,7 @@ class LoopSuite(TableSuite):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MemorySuite(GridSettings, QuerySuite):
+class MemorySuite(GridSettings, DataSuite, TableSuite):
     NAME = "memory"
     TITLE = "Memory"
     CODE = "suites.memory"
@@ -291,7 +186,7 @@ class MemorySuite(GridSettings, QuerySuite):
         return self if self.logical or self.physical or self.product else replace(self, physical=(FINE[1],))
 
     def make_data(self) -> None:
-        find_place()  # without limits no data is needed
+        memory.find_place()  # without limits no data is needed
         super().make_data()
 
     def cells(self) -> list[Cell]:
@@ -299,19 +194,19 @@ class MemorySuite(GridSettings, QuerySuite):
         return [self._of_table(cell, "least", blank_record(cell, Origin("", "")).label) for cell in cells]
 
     def measure(self, cell: Cell) -> Iterator[CellReply]:
-        return trial.measure(cell, self._wanted.directory, self.timeout)
+        return memory.measure(cell, self._wanted.directory, self.timeout)
 
     @contextmanager
-    def measurer(self, plan: Plan) -> Iterator[ForkingMeasurer]:
-        place = find_place()
+    def measuring(self, plan: Plan) -> Iterator[Measure]:
+        place = memory.find_place()
         try:
-            yield ForkingMeasurer(plan, self)
+            yield in_children(self, plan.effort.limit)
         finally:
             place.sweep()  # a killed child leaves its group
 
 
 @dataclass(frozen=True, kw_only=True)
-class RateSuite(QuerySuite):
+class RateSuite(DataSuite, TableSuite):
     NAME = "rate"
     TITLE = "Latency by rate"
     CODE = "suites.rate"

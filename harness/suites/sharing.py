@@ -202,34 +202,30 @@ def attachments(shared: SharedQueries) -> Iterator[CellReply]:
             with_arrangements = _fastest(engine, second, plan, history)
             engine.retire(name)
             without = _fastest(engine, name, plan, history)
-            first = _attached(engine, name, plan, history)
-            for answer in (first.answer, engine.attach(second, plan, history=history)):
+            first, memory = _attached(engine, name, plan, history)
+            for answer in (first, engine.attach(second, plan, history=history)):
                 snapshot = Snapshot(plan.schema)
                 snapshot.add(answer)
                 shared.compare(name, snapshot, oracle, "attached while others run, after all rows")
             engine.retire(second)
             alone = _from_scratch(shared, plan)
             figures: Figures = {"there": [with_arrangements], "others": [without], "alone": [alone]}
-            figures |= {"kept_bytes": [first.kept_bytes], "peak_bytes": [first.peak_bytes]}
-            yield CellReply(row=name, figures=figures, verified=ORACLE)
+            yield CellReply(row=name, figures=figures | memory, verified=ORACLE)
 
 
-@dataclass(frozen=True)
-class Attached:
-    """An attached query: its answer, the state that it has added, and the growth of the process at its peak."""
+def _attached(
+    engine: Dataflow[dict[str, Batch]], name: str, plan: Collection, history: History
+) -> tuple[Batch, Figures]:
+    """Attach a query once more, so that the pages of its rows in files are mapped already.
 
-    answer: Batch
-    kept_bytes: int
-    peak_bytes: int
-
-
-def _attached(engine: Dataflow[dict[str, Batch]], name: str, plan: Collection, history: History) -> Attached:
-    """Attach a query once more, so that the pages of its rows in files are mapped already, and count memory."""
+    Return its answer, the state that it has added, and the growth of the process at its peak.
+    """
     state = engine.state_bytes()
     resources.reset_peak()
     before = resources.peak()
     answer = engine.attach(name, plan, history=history)
-    return Attached(answer, max(engine.state_bytes() - state, 0), max(resources.peak() - before, 0))
+    kept, most = max(engine.state_bytes() - state, 0), max(resources.peak() - before, 0)
+    return answer, {"kept_bytes": [kept], "peak_bytes": [most]}
 
 
 def _fastest(engine: Dataflow[dict[str, Batch]], name: str, plan: Collection, history: History) -> float:

@@ -29,8 +29,9 @@ from deltamark.harness.engines.external.program import hello_within
 from deltamark.harness.results import store
 from deltamark.harness.results.commits import repository_name
 from deltamark.harness.results.record import Record
-from deltamark.harness.suites.plan import Plan, Runner, Suite
+from deltamark.harness.suites.plan import Plan
 from deltamark.harness.suites.reporter import Reporter, bad_lines, outcome_line, plan_line, session_header
+from deltamark.harness.suites.suite import Runner, Suite
 from deltamark.harness.system import machine
 from deltamark.harness.system.machine import Facts, Header
 
@@ -73,9 +74,9 @@ def _measure(suite: Suite, plan: Plan, writer: store.Writer, header: Header, mea
     started = time.monotonic()
     try:
         ensure_compiled()
-        with _session(writer, header), suite.measurer(plan) as measurer, Reporter(len(plan.remaining)) as reporter:
+        with _session(writer, header), suite.measuring(plan) as measure, Reporter(len(plan.remaining)) as reporter:
             say(f"ready after {span(time.monotonic() - started)}")
-            Runner(plan, measurer, writer, reporter, measured).run()
+            Runner(plan, measure, writer, reporter, measured).run()
     except KeyboardInterrupt:
         warn(INTERRUPTED)
         return True

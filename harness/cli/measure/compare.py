@@ -67,8 +67,8 @@ from deltamark.harness.console.console import say
 from deltamark.harness.console.progress import ProgressLine
 from deltamark.harness.engines.external.program import hello_within
 from deltamark.harness.measure.windows import checkpoints
-from deltamark.harness.suites.plan import refuse_others
 from deltamark.harness.suites.reporter import machine_line
+from deltamark.harness.suites.suite import refuse_others
 from deltamark.harness.system import machine
 from deltamark.harness.system.clock import control_seconds
 

@@ -24,9 +24,9 @@ from deltamark.harness.report.marks import (
 )
 from deltamark.harness.report.panel import Axes, DataPoint, Line, Strip, panel, single, strips
 from deltamark.harness.results.record import Record, latest
-from deltamark.harness.suites.plan import Suite
 from deltamark.harness.suites.rate import ON
 from deltamark.harness.suites.registry import GraphSuite, LoopSuite, MemorySuite, RateSuite, SharingSuite
+from deltamark.harness.suites.suite import Suite
 from deltamark.harness.tables.suites import SIDES, consistent_figures, paired
 
 MEGABYTE = 1e6

@@ -258,29 +258,31 @@ MAX_REPEAT_S = 10.0
 """The time after which no further run begins. Not tuned."""
 
 
-def _repeats(runs: int) -> Iterator[None]:
-    """Iterate once per run; slow cells get fewer runs."""
-    watch = Stopwatch()
+def _beside_hand(edges: Edges, name: str, runs: int, ours: Callable[[int], tuple[float, int]]) -> Figures:
+    """Count a motif by hand and by another algorithm alternately; slow cells get fewer runs.
+
+    ours: takes the number of workers; returns seconds and the count.
+    """
+    hand, watch = by_hand(name, edges), Stopwatch()
+    figures: Figures = {"found": [], "batches": [1], "by_hand": [], **{f"seconds_w{each}": [] for each in WORKERS}}
     for _ in watch.repeats(runs, MAX_REPEAT_S):
         with watch:
-            yield
+            by_hand_seconds, expected = timed(hand)
+            figures["found"].append(expected)
+            figures["by_hand"].append(by_hand_seconds)
+            for workers in WORKERS:
+                seconds, matches = ours(workers)
+                agree(name, edges, matches, (BY_HAND, expected))
+                figures[f"seconds_w{workers}"].append(seconds)
+    return figures
 
 
 def static(edges: Edges, name: str, runs: int) -> Iterator[CellReply]:
-    """Count a motif by BiGJoin, on each number of workers, and by hand, alternately."""
-    hand = by_hand(name, edges)
-    figures: Figures = {"found": [], "batches": [1], "by_hand": [], **{f"seconds_w{each}": [] for each in WORKERS}}
+    """Count a motif by BiGJoin, on each number of workers, and by hand."""
     with ExitStack() as motifs:
         ours = {each: motifs.enter_context(closing(bigjoin_of(MOTIFS[name], edges, each))) for each in WORKERS}
         took = [timed(partial(each.load, {"e": edges.batch()}))[0] for each in ours.values()]
-        for _ in _repeats(runs):
-            again, expected = timed(hand)
-            figures["found"].append(expected)
-            figures["by_hand"].append(again)
-            for workers, motif in ours.items():
-                seconds, matches = timed(motif.count)
-                agree(name, edges, matches, (BY_HAND, expected))
-                figures[f"seconds_w{workers}"].append(seconds)
+        figures = _beside_hand(edges, name, runs, lambda workers: timed(ours[workers].count))
         alone = ours[WORKERS[0]]
         figures |= {
             "indexed": took, "proposals": [alone.statistics.proposals], "state_bytes": [alone.index_bytes()],
@@ -306,18 +308,14 @@ def rounds(edges: Edges) -> Iterator[CellReply]:
 
 
 def at_once(edges: Edges, name: str, runs: int) -> Iterator[CellReply]:
-    """Count a motif by delta queries over all edges in one batch."""
-    hand, count = by_hand(name, edges), MOTIFS[name].dataflow({"e": edges.relation()}).count()
-    figures: Figures = {"found": [], "batches": [1], "by_hand": [], **{f"seconds_w{each}": [] for each in WORKERS}}
-    for _ in _repeats(runs):
-        again, expected = timed(hand)
-        figures["found"].append(expected)
-        figures["by_hand"].append(again)
-        for workers in WORKERS:
-            matches, measured = maintained(count, WORKLOADS["load"](edges, 1), workers)
-            agree(name, edges, matches, (BY_HAND, expected))
-            figures[f"seconds_w{workers}"].append(measured.seconds)
-    yield CellReply(figures=figures, verified=BY_HAND)
+    """Count a motif by delta queries over all edges in one batch, on each number of workers, and by hand."""
+    count = MOTIFS[name].dataflow({"e": edges.relation()}).count()
+
+    def ours(workers: int) -> tuple[float, int]:
+        matches, measured = maintained(count, WORKLOADS["load"](edges, 1), workers)
+        return measured.seconds, matches
+
+    yield CellReply(figures=_beside_hand(edges, name, runs, ours), verified=BY_HAND)
 
 
 def changing(edges: Edges, batch: int, runs: int) -> Iterator[CellReply]:

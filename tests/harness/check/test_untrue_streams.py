@@ -28,7 +28,7 @@ from deltamark.harness.engines.registry import open_engine
 from deltamark.harness.measure.client import CellRequest
 from deltamark.harness.measure.runs import answers_of, measured, timed_run
 from deltamark.harness.measure.windows import inner_times
-from deltamark.harness.suites import registry
+from deltamark.harness.suites import throughput
 
 LAST_RANK = TIMES_PER_ROUND - 1
 
@@ -136,7 +136,7 @@ STREAM_OF_BATCHES = {"hello": "return super().hello(request) | {'output': 'strea
 @pytest.mark.waits(3)
 @pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 def test_an_untrue_stream_is_wrong_also_if_it_is_measured_first(monkeypatch, chunked, tmp_path, capsys):
-    monkeypatch.setattr(registry, "MeasurementClient", Near)
+    monkeypatch.setattr(throughput, "MeasurementClient", Near)
     words = ["bench", "SF=0.001", f"DATA={chunked.directory.parent}", f"RESULTS={tmp_path / 'results'}", "RUNS=1"]
     words += ["QUERIES=q04", "LOGICAL=100", "PHYSICAL=20"]
     assert main([*words, f"ENGINES=untrue={faulty(tmp_path, **STREAM_OF_BATCHES)}"]) == 2

@@ -12,6 +12,7 @@ from support.harness.command_line import error_line
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.commands import NAMES, load
 from deltamark.harness.cli.main import main
+from deltamark.harness.cli.options import size as read_size
 from deltamark.harness.cli.options import words as read_words
 from deltamark.harness.cli.parser import Parser
 
@@ -51,6 +52,13 @@ def test_every_setting_refuses_an_empty_value(command):
         for words in empty:
             with pytest.raises(DeltamarkError, match=r"^an empty (setting|word in a list): "):
                 parser.parse_settings(words)
+
+
+@pytest.mark.parametrize(
+    ("text", "number"), [("7", 7), ("10K", 10_000), ("10k", 10_000), ("2M", 2_000_000), ("2m", 2_000_000)]
+)
+def test_a_size_may_end_in_thousands_or_millions(text, number):
+    assert read_size(text) == number
 
 
 def test_an_empty_variant_of_a_side_is_the_first_one():

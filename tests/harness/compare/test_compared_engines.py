@@ -59,8 +59,8 @@ def test_a_stream_and_an_engine_with_batches_are_compared_at_ends_of_batches(chu
 class InProcess:
     """A measurement server without a process of its own."""
 
-    def __init__(self, spec, _root):
-        self._server = QueryServer(Dataset.open(spec.directory))
+    def __init__(self, directory, _module, _root):
+        self._server = QueryServer(Dataset.open(directory))
 
     def warm(self, _="tpch"):
         return WarmReply(measuring=MEASURING)

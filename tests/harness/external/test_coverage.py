@@ -9,6 +9,7 @@ from support.harness.programs import EXAMPLE, EXAMPLE_FILE, STREAM_FILE, faulty
 
 from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.cli.main import main
+from deltamark.harness.engines.base import RefusedError
 from deltamark.harness.suites import coverage
 from deltamark.harness.suites.coverage import graded
 
@@ -73,8 +74,8 @@ def test_an_engine_that_is_a_batch_late_is_wrong(chunked, tmp_path):
 
 
 def test_a_refused_query_has_no_grade(chunked, tmp_path):
-    found = grade(chunked, faulty(tmp_path, EXAMPLE_FILE, **REFUSE))
-    assert (found.grade, found.refused) == (None, "too hard")
+    with pytest.raises(RefusedError, match="too hard"):
+        grade(chunked, faulty(tmp_path, EXAMPLE_FILE, **REFUSE))
 
 
 def test_the_suite_prints_the_matrix_and_the_grades(chunked, tmp_path, capsys):

@@ -17,7 +17,7 @@ from support.harness.programs import EXAMPLE, example_in_thread
 from deltamark.harness.cli.main import main
 from deltamark.harness.results import store
 from deltamark.harness.results.commits import repository_name
-from deltamark.harness.suites import registry
+from deltamark.harness.suites import throughput
 from deltamark.harness.suites.registry import SUITES
 from deltamark.harness.suites.reporter import session_header
 from deltamark.harness.system import machine
@@ -35,7 +35,7 @@ def measured(tmp_path_factory, data):
     repository, results = engine_repository(place / "mine", SECONDS), place / "results"
     commits = git(repository, "rev-list", "--reverse", "main").splitlines()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(registry, "MeasurementClient", Near)
+        patched.setattr(throughput, "MeasurementClient", Near)
         example_in_thread(patched)
         for commit in commits:
             git(repository, "checkout", "--quiet", commit)

@@ -27,7 +27,7 @@ from deltamark.harness.measure.client import CellReply, CellRequest
 from deltamark.harness.measure.server import QueryServer
 from deltamark.harness.results import store
 from deltamark.harness.results.record import latest
-from deltamark.harness.suites import registry
+from deltamark.harness.suites import throughput
 from deltamark.harness.suites.reporter import Reporter
 from deltamark.harness.system import machine, resources
 
@@ -41,7 +41,7 @@ CELLS = ("QUERIES=q06,q15", "PHYSICAL=1000,10000", "ENGINES=embedded", "RUNS=1")
 
 @pytest.fixture
 def near(monkeypatch):
-    monkeypatch.setattr(registry, "MeasurementClient", Near)
+    monkeypatch.setattr(throughput, "MeasurementClient", Near)
 
 
 @pytest.fixture

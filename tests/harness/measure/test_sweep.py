@@ -17,10 +17,10 @@ from deltamark.harness.measure.client import CellReply, OracleReply
 from deltamark.harness.results import store
 from deltamark.harness.results.record import SPREAD, Origin
 from deltamark.harness.suites.grid import GridSettings, grid_cells
-from deltamark.harness.suites.measurer import CheckedMeasurer
-from deltamark.harness.suites.plan import Effort, Plan, Runner
-from deltamark.harness.suites.registry import ThroughputSuite
+from deltamark.harness.suites.plan import Effort, Plan
 from deltamark.harness.suites.reporter import plan_line
+from deltamark.harness.suites.suite import Runner
+from deltamark.harness.suites.throughput import Checks, ThroughputSuite
 
 ORIGIN = Origin("code", "versions")
 EFFORT = Effort(3, 600.0)
@@ -31,7 +31,7 @@ FIGURES = {"seconds": [0.5], "tuples": [10], "batches": [9], **{name: [0.1] for 
 
 
 class Fake:
-    """A measurer without an engine, whose replies are given."""
+    """A measurement server without an engine, whose replies are given."""
 
     def __init__(self, **said):
         self.said = {"digest": "1 aa"} | said
@@ -54,7 +54,7 @@ class Fake:
 
 
 def run(plan, chunked, fake, sink, *, checks_in_pairs=False):
-    Runner(plan, CheckedMeasurer(plan, chunked, fake, checks_in_pairs), sink, Silent()).run()
+    Runner(plan, Checks(plan, chunked, fake, checks_in_pairs).measure, sink, Silent()).run()
 
 
 def sweep(chunked, fake, sink, known=(), cells=CELLS):

@@ -7,7 +7,7 @@ import math
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deltamark.harness.suites.memory.trial import PAGE_BYTES, RESOLUTION, least_size
+from deltamark.harness.suites.memory import PAGE_BYTES, RESOLUTION, least_size
 
 SIZES = st.integers(PAGE_BYTES, 1 << 40)
 

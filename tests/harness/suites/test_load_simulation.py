@@ -22,14 +22,8 @@ from deltamark.datagen.graphs.generator import graph
 from deltamark.errors import DeltamarkError
 from deltamark.harness.suites.graphs.counting import oracle
 from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges
-from deltamark.harness.suites.graphs.virtual_shards import (
-    ALGORITHMS,
-    BalancedPartitioning,
-    PrefixPartitioning,
-    ShardedMotif,
-    dealt,
-    last_ready,
-)
+from deltamark.harness.suites.graphs.partitioning import BalancedPartitioning, PrefixPartitioning, dealt
+from deltamark.harness.suites.graphs.virtual_shards import ALGORITHMS, ShardedMotif, last_ready
 from deltamark.queries.graph.motifs import MOTIFS as NAMED
 
 each_algorithm = pytest.mark.parametrize("algorithm", ALGORITHMS)

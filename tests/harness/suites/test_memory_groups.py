@@ -16,7 +16,7 @@ from support.paths import ROOT
 
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.cell import Cell
-from deltamark.harness.suites.memory.trial import GroupPlace, Trials, candidates, find_place
+from deltamark.harness.suites.memory import GroupPlace, Trials, candidates, find_place
 
 MEGABYTE = 1 << 20
 
@@ -116,7 +116,7 @@ def test_a_run_over_time_does_not_pass(trials):
 MAKE_AND_WAIT = """
 import subprocess, sys, time
 from pathlib import Path
-from deltamark.harness.suites.memory.trial import GroupPlace
+from deltamark.harness.suites.memory import GroupPlace
 group = GroupPlace(Path(sys.argv[1]), int(sys.argv[2])).make()
 process = subprocess.Popen(group.command(["sleep", "600"]))
 while not (group.directory / "cgroup.procs").read_text():

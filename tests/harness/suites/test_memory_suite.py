@@ -13,9 +13,8 @@ from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.check.answers import WrongAnswerError
 from deltamark.harness.cli.main import main
 from deltamark.harness.measure.client import CellReply
-from deltamark.harness.suites import registry
-from deltamark.harness.suites.memory import trial
-from deltamark.harness.suites.memory.trial import GroupPlace, Outcome, Trials
+from deltamark.harness.suites import memory
+from deltamark.harness.suites.memory import GroupPlace, Outcome, Trials
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 
@@ -28,8 +27,7 @@ PASSED = CellReply(digest="1 aa", figures=FIGURES)
 def trials(monkeypatch):
     """Return a function that sets the replies of trials: without a limit, and under one with enough memory."""
     place = GroupPlace(Path("/nowhere"), 1)
-    for module in (registry, trial):
-        monkeypatch.setattr(module, "find_place", lambda: place)
+    monkeypatch.setattr(memory, "find_place", lambda: place)
 
     def set_replies(*, free=PASSED, limited=PASSED):
         def run(_self, _cell, answers, *, seconds, limit=None):
@@ -48,7 +46,7 @@ def trials(monkeypatch):
 @pytest.fixture
 def measure_q06(chunked):
     cell = Cell("q06", "0.001", goal="memory", part="q06")
-    return lambda: [*trial.measure(cell, chunked.directory, 60.0)]
+    return lambda: [*memory.measure(cell, chunked.directory, 60.0)]
 
 
 @pytest.mark.usefixtures("trials")
@@ -103,7 +101,7 @@ def test_without_limits_no_data_is_made(monkeypatch, tmp_path, capsys):
     def find_none():
         raise DeltamarkError("no control group with a limit of memory", "v1: Permission denied", "be root")
 
-    monkeypatch.setattr(registry, "find_place", find_none)
+    monkeypatch.setattr(memory, "find_place", find_none)
     assert main(["bench", "SUITE=memory", f"RESULTS={tmp_path / 'results'}", f"DATA={tmp_path / 'data'}"]) == 2
     assert "no control group with a limit of memory: v1: Permission denied; be root" in capsys.readouterr().err
     assert not (tmp_path / "data").exists()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from contextlib import nullcontext
 
 import pytest
 from support.harness.records import changed
@@ -25,7 +24,6 @@ from deltamark.harness.cli.main import main
 from deltamark.harness.cli.results import readme
 from deltamark.harness.cli.results.readme import section
 from deltamark.harness.results import store
-from deltamark.harness.suites.measurer import ForkingMeasurer
 from deltamark.harness.suites.registry import SUITES, GraphSuite
 from deltamark.harness.system import machine
 
@@ -98,8 +96,11 @@ def fakes(monkeypatch):
         def cells(self):
             return fakes.cells
 
-        def measurer(self, plan):
-            return nullcontext(ForkingMeasurer(plan, fakes))
+        def prepare(self, cell):
+            fakes.prepare(cell)
+
+        def measure(self, cell):
+            return fakes.measure(cell)
 
     monkeypatch.setitem(SUITES, "graph", FakeSuite)
     return fakes
@@ -166,7 +167,7 @@ def test_a_stopped_suite_shows_its_records(fakes, tmp_path, capsys, monkeypatch,
     directory = tmp_path / machine.name(machine.facts())
     if interrupt == "STOP":
         monkeypatch.setattr(
-            "deltamark.harness.suites.measurer.control_seconds", lambda: (directory / "STOP").touch() or 0.1
+            "deltamark.harness.suites.suite.control_seconds", lambda: (directory / "STOP").touch() or 0.1
         )
     else:
         fakes.interrupted = "4-clique"

@@ -23,7 +23,9 @@ from support.harness.suite_records import (
     texts,
 )
 
+from deltamark.dataflow.sql.problems import SqlError
 from deltamark.errors import DeltamarkError
+from deltamark.harness.engines.base import RefusedError
 from deltamark.harness.measure.client import CellReply
 from deltamark.harness.results import store
 from deltamark.harness.results.record import latest
@@ -61,6 +63,15 @@ def test_a_failure_is_shown_for_its_cell_alone_and_never_as_a_number(done, text,
     for table in suite_tables(found, "graph"):
         rows = [row for row in texts(table) if "triangle" in row[0]]
         assert all({*row[1:]} <= {text, "-"} for row in rows), table.name
+
+
+@pytest.mark.parametrize("refusal", [RefusedError, SqlError])
+def test_a_refused_query_is_done_and_has_the_reason(refusal):
+    found = measured(triangle=fails(refusal("no such query", "LATERAL\nsecond line", "leave it out")))
+    assert (found[0].status, found[0].note, found[0].figures) == ("ok", "refused: LATERAL", {})
+    fakes = FakeCells()
+    measure(fakes, Sink(), found)
+    assert fakes.prepared == []
 
 
 def test_a_cell_that_exceeds_the_limit_is_ended():

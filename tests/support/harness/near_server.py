@@ -13,8 +13,8 @@ from deltamark.harness.measure.server import QueryServer
 class Near:
     """A client whose server is in this process, so that its children have the patches of a test."""
 
-    def __init__(self, spec):
-        self._server = QueryServer(Dataset.open(spec.directory))
+    def __init__(self, directory):
+        self._server = QueryServer(Dataset.open(directory))
 
     def warm(self, benchmark="tpch"):
         self._server.warm(benchmark)

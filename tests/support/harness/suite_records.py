@@ -11,9 +11,9 @@ from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.check.answers import WrongAnswerError
 from deltamark.harness.measure.client import CellReply
 from deltamark.harness.results.record import Origin, Record
-from deltamark.harness.suites.measurer import ForkingMeasurer
-from deltamark.harness.suites.plan import Effort, Plan, Runner
+from deltamark.harness.suites.plan import Effort, Plan
 from deltamark.harness.suites.registry import SUITES
+from deltamark.harness.suites.suite import Runner, in_children
 
 ORIGIN = Origin("code", "versions", "commit", "session")
 FIGURES = {"found": [7], "indexed": [0.5], "batches": [1], "seconds_w1": [2.0, 1.0], "seconds_w2": [1.5],
@@ -80,7 +80,7 @@ class Silent:
 
 def measure(fakes, sink, known=(), origin=ORIGIN, effort=EFFORT):
     plan = Plan(fakes.cells, known, origin, effort)
-    runner = Runner(plan, ForkingMeasurer(plan, fakes), sink, Silent())
+    runner = Runner(plan, in_children(fakes, effort.limit), sink, Silent())
     runner.run()
     return [record for records in runner.measured for record in records]
 

@@ -1,66 +1,115 @@
-"""Measurers: throughput is measured by the measurement server and its answers checked, other goals in a child.
+"""The suite of throughput: queries, workloads, batchings, workers and engines over one scale factor.
 
 All cells of a query, workload and L have one change stream. The first cell of each engine is compared with DuckDB's
 answers, also at drawn times inside batches, and only then is its digest a reference: that of every other cell must be
 equal to it. A stream with the changes of a batch at its end has the right answers at the ends of batches, so a
 comparison there makes no reference. With enough cores and memory the check of the next cell runs beside that of the
 current one; timed runs are always alone.
-
-The cells of other goals are measured by the function of their suite, which checks its answers itself.
 """
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterable, Sequence
+import shlex
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from random import Random
-from typing import Protocol
 
 from msgspec.structs import replace
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.registry import workload
-from deltamark.errors import DeltamarkError
-from deltamark.harness.benchmarks.benchmark import benchmark
+from deltamark.harness.benchmarks.benchmark import DEFAULT, benchmark
 from deltamark.harness.benchmarks.cell import DEFAULT_ENGINE, THROUGHPUT, Cell
-from deltamark.harness.check.answers import WrongAnswerError
+from deltamark.harness.console.table import Table
+from deltamark.harness.engines.plans import specified_plan
 from deltamark.harness.engines.registry import capabilities
-from deltamark.harness.measure.child import LimitError, run_in_child
-from deltamark.harness.measure.client import CellReply, CellRequest, OracleReply
+from deltamark.harness.measure.client import CellReply, CellRequest, MeasurementClient, OracleReply
 from deltamark.harness.measure.windows import checkpoints, inner_times
-from deltamark.harness.results.record import Record
+from deltamark.harness.results.record import Record, of_queries
+from deltamark.harness.suites.grid import GridSettings, grid_cells
 from deltamark.harness.suites.plan import Plan
-from deltamark.harness.system.clock import control_seconds
+from deltamark.harness.suites.suite import DataSuite, Measure
+from deltamark.harness.system import machine
+from deltamark.harness.tables import tpch
 
 DigestGroup = tuple[str, ...]
 
 ORACLE_TIMEOUT_S = 1800.0
 """The time for all answers of DuckDB to a query over a workload; not measured."""
 
+CHECK_BYTES_PER_DATA_BYTE = 4
+"""The memory of a check relative to its data; a generous estimate, not measured."""
 
-class MeasurementService(Protocol):
-    """The client of the measurement server: harness/measure/client.py."""
 
-    def oracle_answers(
-        self, cell: Cell, rounds: Sequence[int], limit: float, moments: Sequence[tuple[int, int]] = ()
-    ) -> OracleReply: ...
+@dataclass(frozen=True, kw_only=True)
+class ThroughputSuite(GridSettings, DataSuite):
+    NAME = THROUGHPUT
+    TITLE = "TPC-H"
+    CODE = "suites.throughput"
 
-    def cell(self, request: CellRequest[Cell], beside: CellRequest[Cell] | None = None) -> CellReply: ...
+    def cells(self) -> Sequence[Cell]:
+        directory = self._wanted.directory
+        cells = grid_cells(self, machine.data(directory), self._rounds())
+        files = {each.query: each for each in cells if each.query not in self.home.queries}
+        for each in files.values() if self.home.source.specification(self.sf, "insert") else ():
+            specified_plan(each)  # a mistake in a file is one error, before any data is made
+        return cells
+
+    def headline(self, plan: Plan) -> str:
+        """Describe the cells, such as `484 cells = 22 queries x 22 batchings`."""
+        queries = len({cell.query for cell in plan.cells})
+        batchings = len({(c.workload, c.engine, c.logical, c.physical, c.workers) for c in plan.cells})
+        exactly = "=" if queries * batchings == len(plan.cells) else "of"
+        return f"{len(plan.cells)} cells {exactly} {queries} queries x {batchings} batchings"
+
+    @contextmanager
+    def measuring(self, plan: Plan) -> Iterator[Measure]:
+        dataset = Dataset.open(self._wanted.directory)
+        with closing(MeasurementClient(dataset.directory)) as server:
+            checks = Checks(plan, dataset, server, _has_room_for_two_checks(dataset))
+            server.warm(self.benchmark)
+            yield checks.measure
+
+    @classmethod
+    def tables(cls, records: Iterable[Record]) -> list[Table]:
+        return [table for sf, found in _by_dataset(records) for table in tpch.tables(found, sf)]
+
+    @classmethod
+    def summary(cls, records: Iterable[Record]) -> list[Table]:
+        return [tpch.summary(found, sf) for sf, found in _by_dataset(records)]
+
+    @property
+    def selection(self) -> str:
+        named = "" if self.benchmark == DEFAULT else f"BENCHMARK={shlex.quote(self.benchmark)} "
+        return f"{named}SF={self.home.source.scale(self.sf)}"
+
+
+def _by_dataset(records: Iterable[Record]) -> Iterator[tuple[str, list[Record]]]:
+    records = [record for record in records if record.suite == THROUGHPUT]
+    for name, sf in sorted({(record.benchmark, record.sf) for record in records}):
+        yield sf, of_queries(records, sf, name)
+
+
+def _has_room_for_two_checks(dataset: Dataset) -> bool:
+    facts, size = machine.facts(), sum(chunk.bytes for chunk in dataset.manifest.files)
+    return facts["usable"] > 1 and 2 * CHECK_BYTES_PER_DATA_BYTE * size < 1e9 * facts["memory_gb"]
 
 
 @dataclass
-class CheckedMeasurer:
+class Checks:
+    """The measurement of the cells of a plan, with the comparisons of their answers and digests."""
+
     plan: Plan
     dataset: Dataset
-    service: MeasurementService
+    server: MeasurementClient
     checks_in_pairs: bool = False
     """Whether the machine has the cores and the memory to check two cells at once."""
     _references: dict[DigestGroup, list[Record]] = field(default_factory=dict)
     """The records of each group that vouch for others: at least one of each engine that was measured."""
     _oracle_replies: dict[tuple[str, str], OracleReply] = field(default_factory=dict)
-    _prepared: dict[Cell, CellRequest[Cell] | Record] = field(default_factory=dict)
-    """The requests of cells whose answers of DuckDB are there, or the records of cells for which it has none."""
+    _prepared: dict[Cell, CellRequest[Cell] | CellReply] = field(default_factory=dict)
+    """The requests of cells whose answers of DuckDB are there, or the replies about cells for which it has none."""
 
     def __post_init__(self) -> None:
         for name in {cell.workload for cell in self.plan.remaining}:
@@ -72,37 +121,35 @@ class CheckedMeasurer:
             ):  # the file of another may be gone
                 self._remember(record)
 
-    def measure(self, cell: Cell, following: Cell | None) -> list[Record]:
-        beside = following if following and self._may_check_beside(cell, following) else None
-        record = self._measured(cell, beside)
-        self._remember(record)
-        return [record]
+    def measure(self, cell: Cell, following: Cell | None) -> list[CellReply]:
+        """Measure a cell, and compare its change stream with those of others."""
+        reply = self._reply(cell, following if following and self._may_check_beside(cell, following) else None)
+        reply = self._judged(cell, reply)
+        self._remember(reply.fill(self.plan.blank(cell)))
+        return [reply]
 
     def _may_check_beside(self, cell: Cell, other: Cell) -> bool:
         single = all(each.workers == 1 and capabilities(each.engine).checks_in_pairs for each in (cell, other))
         return self.checks_in_pairs and single and cell not in self._prepared
 
-    def _measured(self, cell: Cell, beside: Cell | None) -> Record:
+    def _reply(self, cell: Cell, beside: Cell | None) -> CellReply:
         prepared = self._prepared.pop(cell, None) or self._prepare(cell)
-        if isinstance(prepared, Record):
+        if isinstance(prepared, CellReply):
             return prepared
         if beside is not None:
             self._prepared[beside] = self._prepare(beside)
         other = self._prepared.get(beside) if beside else None
-        reply = self.service.cell(prepared, None if isinstance(other, Record) else other)
-        record = self.plan.blank(cell)
-        if prepared.compare and (once := self._oracle_reply(cell).once):
-            record = replace(record, figures={"oracle_seconds": [once]})
-        record = reply.fill(record)
-        return _judged(record, self._references.get(_digest_group(record), ()), cell)
+        reply = self.server.cell(prepared, None if isinstance(other, CellReply) else other)
+        once = self._oracle_reply(cell).once if prepared.compare else 0.0
+        return replace(reply, figures={"oracle_seconds": [once], **reply.figures}) if once else reply
 
-    def _prepare(self, cell: Cell) -> CellRequest[Cell] | Record:
-        """Request DuckDB's answers if the cell needs them; return a failed record if DuckDB has none."""
-        record, rounds, times = self.plan.blank(cell), list[int](), list[int]()
-        if not self._has_own_reference(record):
-            reply = self._oracle_reply(cell)
-            if reply.status != "ok":
-                return replace(record, status="failed", problem=f"DuckDB's answer: {reply.problem}")
+    def _prepare(self, cell: Cell) -> CellRequest[Cell] | CellReply:
+        """Request DuckDB's answers if the cell needs them; return a reply without figures if DuckDB has none."""
+        rounds, times = list[int](), list[int]()
+        if not self._has_own_reference(self.plan.blank(cell)):
+            oracle = self._oracle_reply(cell)
+            if oracle.status != "ok":
+                return CellReply(status="failed", problem=f"DuckDB's answer: {oracle.problem}")
             rounds, times = self._moments(cell)
         effort = self.plan.effort
         return CellRequest(cell, effort.runs, effort.limit, tuple(rounds), tuple(times))
@@ -120,7 +167,7 @@ class CheckedMeasurer:
             rounds = sorted({number for each in cells for number in self._moments(each)[0]})
             inside = sorted({(each.logical, time) for each in cells for time in self._moments(each)[1]})
             single = cell.but(engine=DEFAULT_ENGINE, workers=1)
-            self._oracle_replies[name] = self.service.oracle_answers(single, rounds, ORACLE_TIMEOUT_S, inside)
+            self._oracle_replies[name] = self.server.oracle_answers(single, rounds, ORACLE_TIMEOUT_S, inside)
         return self._oracle_replies[name]
 
     def _moments(self, cell: Cell) -> tuple[list[int], list[int]]:
@@ -138,6 +185,17 @@ class CheckedMeasurer:
     def _chance(self, cell: Cell) -> Random:
         return Random(f"{self.plan.origin.session} {cell}")  # noqa: S311 (no secret)
 
+    def _judged(self, cell: Cell, reply: CellReply) -> CellReply:
+        """Compare the digest of a reply with those of the references of its group."""
+        record = reply.fill(self.plan.blank(cell))
+        references = self._references.get(_digest_group(record), ())
+        if reply.status != "ok" or not reply.digest or not references:
+            return reply
+        other = next((each for each in references if each.digest != reply.digest), None)
+        if other is not None:
+            return replace(reply, status="wrong", problem=_disagreement(record, other, cell))
+        return replace(reply, verified=reply.verified or "digest")
+
     def _remember(self, record: Record) -> None:
         if record.vouches:
             self._references.setdefault(_digest_group(record), []).append(record)
@@ -148,16 +206,6 @@ def _digest_group(record: Record) -> DigestGroup:
     own_stream = record.variant if record.variant in benchmark(record.benchmark).query(record.query).accumulated else ""
     origin = (record.data, record.code, record.versions, str(record.measuring))
     return (*origin, record.query, record.workload, str(record.logical), own_stream)
-
-
-def _judged(record: Record, references: Sequence[Record], cell: Cell) -> Record:
-    """Compare the digest of a record with those of the references of its group."""
-    if record.status != "ok" or not record.digest or not references:
-        return record
-    other = next((each for each in references if each.digest != record.digest), None)
-    if other is not None:
-        return replace(record, status="wrong", problem=_disagreement(record, other, cell))
-    return replace(record, verified=record.verified or "digest")
 
 
 def _disagreement(record: Record, other: Record, cell: Cell) -> str:
@@ -177,44 +225,3 @@ def _disagreement(record: Record, other: Record, cell: Cell) -> str:
 
 def _listed(times: Sequence[float]) -> str:
     return ", ".join(map(str, times))
-
-
-class MeasuredSuite(Protocol):
-    """The functions of a suite that measure its cells: harness/suites/plan.py."""
-
-    def prepare(self, cell: Cell) -> None: ...
-
-    def measure(self, cell: Cell) -> Iterable[CellReply]: ...
-
-
-@dataclass(frozen=True)
-class ForkingMeasurer:
-    """Measures each cell in a child, so that a time-out, a crash or a lack of memory becomes the cell's record."""
-
-    plan: Plan
-    suite: MeasuredSuite
-
-    def measure(self, cell: Cell, following: Cell | None) -> list[Record]:  # noqa: ARG002
-        control, blank = control_seconds(), self.plan.blank(cell)
-        return [replace(reply, control=control).fill(blank) for reply in self._replies(cell)]
-
-    def _replies(self, cell: Cell) -> list[CellReply]:
-        try:
-            self.suite.prepare(cell)
-            gc.freeze()  # a collection in the child would copy the parent's pages
-            return run_in_child(lambda _: self._measured(cell), self.plan.effort.limit)
-        except LimitError as error:
-            return [CellReply(status="timeout", problem=str(error))]
-        except (ChildProcessError, DeltamarkError) as error:
-            return [CellReply(status="failed", problem=str(error))]
-        finally:
-            gc.unfreeze()
-
-    def _measured(self, cell: Cell) -> list[CellReply]:
-        """Return a reply for each row of the cell, or one without figures."""
-        try:
-            return [*self.suite.measure(cell)] or [CellReply()]
-        except WrongAnswerError as error:
-            return [CellReply(status="wrong", problem=str(error))]
-        except DeltamarkError as error:
-            return [CellReply(status="failed", problem=str(error))]

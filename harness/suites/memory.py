@@ -1,5 +1,8 @@
 """The least limit of memory under which a cell passes, found by trials: runs in a new process, in a group with a limit.
 
+A trial has a new process, so that all of its memory counts. It runs the cell once, checks the output, and replies with
+figures. If the engine is a program, that program alone is in the group with the limit, and the process is outside.
+
 Groups are control groups of Linux, version 2 or 1. A group counts the memory of all its processes, and of those that
 they start. Its pages never go to swap space. Pages of files count if the group was the first to read them, but they are
 dropped when memory is short, and alone never exceed a limit. If the rest exceeds the limit, the kernel kills a process
@@ -37,12 +40,11 @@ from deltamark.harness.check.answers import WrongAnswerError
 from deltamark.harness.check.oracle import Answers
 from deltamark.harness.console.console import warn
 from deltamark.harness.console.table import brief, megabytes
-from deltamark.harness.engines.external import named
+from deltamark.harness.engines.external import named, program
 from deltamark.harness.engines.registry import capabilities
-from deltamark.harness.measure.client import ROOT, CellReply
-from deltamark.harness.measure.runs import answers_of
+from deltamark.harness.measure.client import ROOT, CellReply, WrongError
+from deltamark.harness.measure.runs import FIRST_ROUNDS, answers_of, checked_run, load_code, warm_up
 from deltamark.harness.results.record import REFUSED, Figures
-from deltamark.harness.suites.memory.trial_process import TrialRequest
 from deltamark.harness.system.clock import timed
 from deltamark.harness.system.resources import ONE_THREAD
 
@@ -250,7 +252,49 @@ def _remove(directory: Path) -> None:
             return
 
 
-PROCESS = "deltamark.harness.suites.memory.trial_process"
+TRIAL = "from deltamark.harness.suites.memory import run_trial; run_trial()"
+"""The program of the process of a trial."""
+
+
+@dataclass(frozen=True)
+class TrialRequest:
+    """The work of a trial. launcher: the words before the command of a program that is to run in the group."""
+
+    cell: Cell
+    answers: Answers
+    data: Path
+    launcher: tuple[str, ...]
+
+
+def reply_to(request: TrialRequest) -> CellReply:
+    """Run the cell of a request; return figures, or the reason why there are none.
+
+    opened_bytes: the memory of the process of the engine before the first batch.
+    """
+    cell, dataset = request.cell, Dataset.open(request.data)
+    work = workload(dataset, cell.workload)
+    capabilities(cell.engine)  # a program says what it can do in a process of its own, outside the group
+    program.launcher[:] = request.launcher
+    try:
+        if not request.launcher:
+            small = cell.but(logical=1, physical=FIRST_ROUNDS)
+            (warm_up if capabilities(cell.engine).has_session else load_code)(small, dataset, work)
+        run, check = checked_run(cell, request.answers, dataset, work)
+    except (WrongError, DeltamarkError) as error:
+        return CellReply.of(error)
+    figures: Figures = {
+        "seconds": [run.seconds], "opened_bytes": [run.opened_bytes], "state_rows": [run.state_rows],
+        "state_bytes": [run.state_bytes],
+    }  # fmt: skip
+    return CellReply(digest=check.digest, figures=figures)
+
+
+def run_trial() -> None:
+    """Reply to the request on the standard input."""
+    output = os.dup(1)
+    os.dup2(2, 1)  # the output is the reply alone
+    with os.fdopen(output, "wb") as file:
+        file.write(msgspec.json.encode(reply_to(pickle.load(sys.stdin.buffer))))  # noqa: S301 (from its parent)
 
 
 @dataclass(frozen=True)
@@ -283,7 +327,7 @@ class Trials:
 
     def run(self, cell: Cell, answers: Answers, *, seconds: float, limit: int | None = None) -> Outcome:
         """Run a cell once, and compare it with answers. seconds: the time limit; limit: that of the memory in bytes."""
-        words = [sys.executable, "-P", "-m", PROCESS]
+        words = [sys.executable, "-P", "-c", TRIAL]
         with closing(self.place.make(limit)) as group:
             if named.is_external(cell.engine):
                 request = TrialRequest(cell, answers, self.data, tuple(entering(group.directory)))

@@ -1,1 +1,0 @@
-"""The memory suite: the least memory in which a cell passes."""

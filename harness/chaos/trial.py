@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from deltamark.datagen.manifest import FILE
-from deltamark.datagen.sealed import DIGEST
+from deltamark.datagen.manifest import DIGEST, FILE
 from deltamark.errors import DeltamarkError
 from deltamark.harness.chaos import running
 from deltamark.harness.chaos.running import CommandRun, Invocation, Strike, run

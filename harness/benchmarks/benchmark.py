@@ -47,7 +47,7 @@ from typing import TypeVar
 from deltamark import queries
 from deltamark.dataflow.language.collection import Collection
 from deltamark.datagen.files import RESERVED, FileSource, RelationSource, column_of, read
-from deltamark.datagen.nexmark.source import NEXMARK
+from deltamark.datagen.nexmark import NEXMARK
 from deltamark.datagen.schema import ROLES, Column, Relation, Relations
 from deltamark.datagen.source import Source
 from deltamark.datagen.ssb import SSB

@@ -53,8 +53,7 @@ from deltamark.datagen.source import Source
 from deltamark.datagen.ssb import SSB
 from deltamark.datagen.tpch import TPCH
 from deltamark.errors import DeltamarkError, shortened, unknown
-from deltamark.queries.parameter_text import read_value
-from deltamark.queries.query import Parameters, Query, Tables
+from deltamark.queries.query import Parameters, Query, Tables, read_value
 from deltamark.queries.sql_text import VARIANT, from_text, read_sql
 
 DESCRIPTION = "benchmark.toml"

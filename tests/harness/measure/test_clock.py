@@ -13,7 +13,7 @@ CLOCK = "system/clock.py"
 
 DEADLINES = {
     "chaos/cluster.py", "chaos/running.py", "compare/trees.py", "engines/external/keeper.py",
-    "engines/external/process.py", "measure/child.py", "suites/memory/trial.py",
+    "engines/external/program.py", "measure/child.py", "suites/memory/trial.py",
 }  # fmt: skip
 """Modules that wait for a process or a file, up to a deadline."""
 

@@ -61,20 +61,10 @@ SIDES = ("base", "head")
 
 SETTINGS: Mapping[ComparedSuite, tuple[str, ...]] = {
     "tpch": (
-        "benchmark",
-        "sf",
-        "queries",
-        "workload",
-        "logical",
-        "physical",
-        "repo",
-        "build",
-        "exec",
-        "workers",
-        "variant",
+        "benchmark", "sf", "queries", "workload", "logical", "physical", "repo", "build", "exec", "workers", "variant",
     ),
     "graph": ("scale",),
-}
+}  # fmt: skip
 """The settings that only one suite has."""
 
 
@@ -237,13 +227,8 @@ def _queries(args: Namespace, both: tuple[SideSpec, SideSpec]) -> CompareRequest
     home, other = benchmark(args.benchmark), "" if args.benchmark == DEFAULT else anywhere(args.benchmark)
     if other:
         refuse_benchmark(both, args.benchmark)
-    listed = cells(
-        home,
-        str(home.source.scale(args.sf)),
-        args.queries,
-        args.workload,
-        product(args.logical, args.physical),
-    )
+    sf, batchings = str(home.source.scale(args.sf)), product(args.logical, args.physical)
+    listed = cells(home, sf, args.queries, args.workload, batchings)
     dataset = ensure(args)
     rounds: dict[AnyCell, list[int]] = {
         cell: _checkpoints(cell, both, workload(dataset, cell.workload)) for cell in listed

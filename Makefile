@@ -7,11 +7,11 @@ IN := .venv/bin/
 RUN := $(IN)python -m harness
 SETTINGS = $(subst ',\',$(subst ",\",$(MAKEOVERRIDES)))
 
-COMMANDS := $(subst _,-,$(basename $(notdir $(wildcard harness/cli/*/[a-z]*.py))))
+COMMANDS := $(shell sed -n 's/^@command."\([a-z-]*\)".*/\1/p' harness/cli/*/*.py)
 .PHONY: help setup lock $(COMMANDS) bench-engine bench-shared bench-ssb bench-nexmark bench-reach bench-memory rate fuzz check lint types test format clean
 
 help:  ## this help
-	@$(PYTHON) -m harness.cli.makehelp Makefile
+	@$(PYTHON) -m harness.cli.commands Makefile
 
 setup: .venv/ready  ## make .venv with everything in it (every other target does so by itself)
 .venv/ready: requirements.lock requirements-build.lock

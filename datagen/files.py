@@ -313,7 +313,7 @@ class _Ordering:
         return path
 
     def _copy(self, query: str, path: Path) -> None:
-        self._connection.execute(f"COPY ({query}) TO {_literal(str(path))} (FORMAT parquet)")
+        self._connection.execute(f"COPY ({query}) TO {literal(str(path))} (FORMAT parquet)")
 
 
 def _columns(relation: Relation) -> str:
@@ -345,7 +345,7 @@ def _signs(source: RelationSource) -> str:
 
 def read(files: Sequence[Path]) -> str:
     """Return the SQL of the rows of Parquet files, with the columns of all of them in their widest types."""
-    listed = ", ".join(_literal(str(path)) for path in files)
+    listed = ", ".join(literal(str(path)) for path in files)
     return f"read_parquet([{listed}], hive_partitioning = false, union_by_name = true)"
 
 
@@ -353,5 +353,5 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _literal(text: str) -> str:
+def literal(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"

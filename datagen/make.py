@@ -31,7 +31,7 @@ from deltamark.datagen.members import write_chunks, write_members
 from deltamark.datagen.prebatch import prebatch
 from deltamark.datagen.schema import CHANGES_SCHEMA, CHUNK_ROWS, SCHEMA_VERSION, Relation, Relations
 from deltamark.datagen.scratch import sweep
-from deltamark.datagen.skew.rewriting import rewrite
+from deltamark.datagen.skew import rewrite
 from deltamark.datagen.source import Parts, Source
 from deltamark.datagen.spark.session import session
 from deltamark.datagen.tpch import TPCH

@@ -1,51 +1,37 @@
 """The manifest of a data directory: its relations, its files, their sizes and digests, and the bounds of every column.
 
-The manifest is written last, so a directory with a manifest is complete. It is sealed, so an edited one is refused.
+The manifest is written last, so a directory with a manifest is complete. It is sealed: its key `digest` has the BLAKE2
+digest of all its other keys, and an edited one is refused. Engines compute addresses from its numbers, so its structure
+is checked even if its digest is right.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
-from decimal import Decimal
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from deltamark.datagen.schema import (
-    COLUMN_KINDS,
-    MAX_DIGITS,
-    ROLES,
-    SCHEMA_VERSION,
-    Column,
-    Relation,
-    Relations,
-    scale_factor,
-)
-from deltamark.datagen.sealed import (
-    DIGEST,
-    UnsealedError,
-    check_seal,
-    exactly,
-    keyed,
-    listed,
-    read_json,
-    text,
-    whole,
-    write_sealed,
-)
-from deltamark.errors import DeltamarkError
+import msgspec
+from msgspec import Meta
+
+from deltamark.datagen.schema import SCHEMA_VERSION, Column, Relation, Relations, scale_factor
+from deltamark.errors import DeltamarkError, refused
 
 FILE = "manifest.json"
+DIGEST = "digest"
 MEMBERS, CHANGES = "first-members", "row-changes"
 """Folders beside those of the relations, whose names contain no hyphen."""
 
-MAX_INT64 = (1 << 63) - 1
+MAX_INT32, MAX_INT64 = (1 << 31) - 1, (1 << 63) - 1
 MAX_CHUNK_ROWS = 1 << 30
-MAX_CODES = (1 << 31) - 1
 
-Bounds = tuple[int | str, int | str]
+Count = Annotated[int, Meta(ge=0, le=MAX_INT64)]
+Bound = Annotated[int, Meta(ge=-MAX_INT64 - 1, le=MAX_INT64)] | str
+Bounds = tuple[Bound, Bound]
 
 
 @dataclass(frozen=True)
@@ -53,20 +39,23 @@ class Chunk:
     """An Arrow file: one record batch of `rows` rows."""
 
     file: str
-    rows: int
-    bytes: int
-    mtime_ns: int
-    sha256: str
+    rows: Count
+    bytes: Count
+    mtime_ns: Count
+    sha256: Annotated[str, Meta(pattern="^[0-9a-f]{64}$")]
+
+
+Chunks = Annotated[tuple[Chunk, ...], Meta(min_length=1)]
+"""Files in order, the last of which may have no rows."""
 
 
 @dataclass(frozen=True)
 class RelationFiles:
-    """The files of a relation in order, the bounds of each column, and the sizes of the dictionaries."""
+    """The files of a relation, the bounds of each column, and the sizes of the dictionaries."""
 
-    chunks: tuple[Chunk, ...]
-    """At least one, which may have no rows."""
+    chunks: Chunks
     bounds: dict[str, Bounds]
-    dictionaries: dict[str, int]
+    dictionaries: dict[str, Annotated[int, Meta(ge=1, le=MAX_INT32)]]
 
     @property
     def rows(self) -> int:
@@ -80,18 +69,14 @@ class Manifest:
     schema_version: int
     sf: str
     generator: str
-    chunk_rows: int
+    chunk_rows: Annotated[int, Meta(ge=1, le=MAX_CHUNK_ROWS)]
     schema: Relations
     relations: dict[str, RelationFiles]
-    members: dict[str, tuple[Chunk, ...]]
+    members: dict[str, Chunks]
     """By relation with members elsewhere: files with the position of the first member of each row of the other
     relation, and last the number of members."""
-    changes: dict[str, tuple[Chunk, ...]]
+    changes: dict[str, Chunks]
     """By relation: files with the changes of its rows by rounds; empty if no changes were given."""
-
-    @property
-    def scale_factor(self) -> Decimal:
-        return Decimal(self.sf)
 
     @property
     def files(self) -> list[Chunk]:
@@ -99,19 +84,8 @@ class Manifest:
         return list(chain.from_iterable(chunks))
 
     def write(self, directory: Path) -> None:
-        listed = {field.name: getattr(self, field.name) for field in fields(self)}
-        chunks = {key: {name: _dicts(each) for name, each in listed[key].items()} for key in ("members", "changes")}
-        write_sealed(
-            directory / FILE,
-            {
-                **listed, **chunks, "schema": _dicts(self.schema.values()),
-                "relations": {name: asdict(files) for name, files in self.relations.items()},
-            },
-        )  # fmt: skip
-
-
-def _dicts(items: Iterable[Chunk] | Iterable[Relation]) -> list[dict[str, object]]:
-    return [asdict(each) for each in items]
+        relations = [asdict(each) for each in self.schema.values()]
+        write_sealed(directory / FILE, msgspec.to_builtins(self, enc_hook=lambda _: relations))
 
 
 def folder_of(kind: Literal["members", "changes"], name: str) -> str:
@@ -128,139 +102,129 @@ def read_manifest(directory: Path) -> Manifest:
         if (version := raw.get("schema_version")) != SCHEMA_VERSION:
             raise DeltamarkError(f"data of another version, not {SCHEMA_VERSION}", f"{path}: {version}", again)
         check_seal(raw)
-        return _parsed(raw)
+        manifest = read_as(Manifest, raw)
+        _check(manifest)
     except FileNotFoundError:
         raise DeltamarkError("no manifest in the data directory", directory, again) from None
     except UnsealedError as error:
         raise DeltamarkError("the manifest was edited", f"{path}: {error}", again) from error
     except ValueError as error:
         raise DeltamarkError("unreadable manifest", f"{path}: {error}", again) from error
+    return manifest
 
 
-def _parsed(raw: Mapping[str, object]) -> Manifest:
-    keyed(raw, [*(field.name for field in fields(Manifest)), DIGEST], "the whole")
-    exactly(raw["schema_version"], SCHEMA_VERSION, "schema_version")
-    sf, generator = _scale_factor(text(raw["sf"], "sf")), text(raw["generator"], "generator")
-    chunk_rows = whole(raw["chunk_rows"], 1, MAX_CHUNK_ROWS, "chunk_rows")
-    if chunk_rows & (chunk_rows - 1):
-        raise ValueError(f"chunk_rows is {chunk_rows}, not a power of two")
-    schema = _schema(raw["schema"])
-    stored = keyed(raw["relations"], list(schema), "relations")
-    relations = {name: _relation(stored[name], schema[name], chunk_rows) for name in schema}
+def _check(manifest: Manifest) -> None:
+    """Raise a ValueError if parts of a manifest contradict each other."""
+    schema, relations = manifest.schema, manifest.relations
     owners = {name: each.member_of for name, each in schema.items() if each.member_of}
-    first = keyed(raw["members"], list(owners), "members")
-    members = {name: chunks_of(first[name], folder_of("members", name), chunk_rows) for name in owners}
+    _expect(manifest.sf, _plain(manifest.sf), "sf")
+    _expect(manifest.chunk_rows & (manifest.chunk_rows - 1), 0, "chunk_rows modulo a power of two")
+    _expect(sorted(relations), sorted(schema), "the names in relations")
+    _expect(sorted(manifest.members), sorted(owners), "the names in members")
+    _expect(sorted(manifest.changes or schema), sorted(schema), "the names in changes")
+    for name, files in relations.items():
+        check_chunks(files.chunks, name, manifest.chunk_rows)
+        columns = schema[name].columns
+        _expect(sorted(files.bounds), sorted(column.name for column in columns), f"the columns of bounds of {name}")
+        _expect(sorted(files.dictionaries), sorted(schema[name].codes), f"the columns of dictionaries of {name}")
+        for column in columns:
+            _check_bounds(files.bounds[column.name], column)
     for name, owner in owners.items():
-        rows = sum(chunk.rows for chunk in members[name])
-        exactly(rows, relations[owner].rows + 1, f"the number of first members in members.{name}")
-    given = raw["changes"]
-    named = keyed(given, list(schema) if given else [], "changes")
-    changes = {name: chunks_of(each, folder_of("changes", name), chunk_rows) for name, each in named.items()}
-    return Manifest(SCHEMA_VERSION, sf, generator, chunk_rows, schema, relations, members, changes)
+        check_chunks(manifest.members[name], folder_of("members", name), manifest.chunk_rows)
+        rows = sum(chunk.rows for chunk in manifest.members[name])
+        _expect(rows, relations[owner].rows + 1, f"the number of first members of {name}")
+    for name, chunks in manifest.changes.items():
+        check_chunks(chunks, folder_of("changes", name), manifest.chunk_rows)
 
 
-def _schema(raw: object) -> Relations:
-    found = [_described(each, f"schema[{number}]") for number, each in enumerate(listed(raw, "schema"))]
-    return Relations(found)
-
-
-def _described(raw: object, at: str) -> Relation:
-    """Read the description of a relation as `asdict` writes it."""
-    entry = keyed(raw, [field.name for field in fields(Relation)], at)
-    name, prefix, owner = (text(entry[key], f"{at}.{key}") for key in ("name", "prefix", "member_of"))
-    columns = tuple(
-        _column(each, f"{at}.columns[{number}]")
-        for number, each in enumerate(listed(entry["columns"], f"{at}.columns"))
-    )
-    key, changing, roles = (_texts(entry[each], f"{at}.{each}") for each in ("key", "changing", "roles"))
-    references = tuple(_pair(_texts(each, f"{at}.references"), at) for each in _items(entry["references"], at))
-    in_turn, repeats = (_flag(entry[each], f"{at}.{each}") for each in ("in_turn", "repeats_keys"))
-    rank = whole(entry["rank"], 0, MAX_CODES, f"{at}.rank")
-    known = tuple(role for role in ROLES if role in roles)
-    exactly(sorted(known), sorted(roles), f"{at}.roles")
-    return Relation(name, columns, key, prefix, references, owner, known, changing, in_turn, rank, repeats)
-
-
-def _column(raw: object, at: str) -> Column:
-    entry = keyed(raw, [field.name for field in fields(Column)], at)
-    kind = next((each for each in COLUMN_KINDS if each == entry["kind"]), None)
-    if kind is None:
-        raise ValueError(f"{at}.kind is none of {', '.join(COLUMN_KINDS)}")
-    digits, scale = (whole(entry[key], 0, MAX_DIGITS, f"{at}.{key}") for key in ("digits", "scale"))
-    return Column(text(entry["name"], f"{at}.name"), kind, digits, scale, _flag(entry["nullable"], f"{at}.nullable"))
-
-
-def _items(raw: object, at: str) -> list[object]:
-    if not isinstance(raw, list):
-        raise ValueError(f"{at} has no list where one is needed")  # noqa: TRY004
-    return raw
-
-
-def _texts(raw: object, at: str) -> tuple[str, ...]:
-    return tuple(text(each, at) for each in _items(raw, at))
-
-
-def _pair(words: tuple[str, ...], at: str) -> tuple[str, str]:
-    exactly(len(words), 2, f"the length of a reference of {at}")
-    return words[0], words[1]
-
-
-def _flag(raw: object, at: str) -> bool:
-    if not isinstance(raw, bool):
-        raise ValueError(f"{at} is neither true nor false")  # noqa: TRY004
-    return raw
-
-
-def _scale_factor(raw: str) -> str:
-    if not raw:
-        return raw
+def _plain(sf: str) -> str:
+    """Return a scale factor as it is written."""
     try:
-        exactly(raw, str(scale_factor(raw)), "sf")
+        return sf and str(scale_factor(sf))
     except DeltamarkError as error:
         raise ValueError(f"sf is {error.cause}") from error
+
+
+def _check_bounds(bounds: Bounds, column: Column) -> None:
+    kind = str if column.kind in ("code", "text") else int
+    _expect([type(bound) for bound in bounds], [kind, kind], f"the types of the bounds of {column.name}")
+    low, high = bounds
+    if column.kind == "date" and not -MAX_INT32 - 1 <= int(low) <= int(high) <= MAX_INT32:
+        raise ValueError(f"the bounds of {column.name} are {low} to {high}, which are no days")
+    if low > high:  # type: ignore[operator]
+        raise ValueError(f"the bounds of {column.name} are {low} to {high}: the minimum is above the maximum")
+
+
+def check_chunks(chunks: tuple[Chunk, ...], folder: str, chunk_rows: int | None = None) -> None:
+    """Raise a ValueError unless files are those of a folder. chunk_rows: the rows of each but the last file."""
+    _expect([chunk.file for chunk in chunks], [f"{folder}/{at:05}.arrow" for at in range(len(chunks))], "the files")
+    if chunk_rows is not None:
+        *others, last = (chunk.rows for chunk in chunks)
+        _expect(others, [chunk_rows] * len(others), f"the rows of the files of {folder}")
+        if not bool(others) <= last <= chunk_rows:
+            raise ValueError(f"the last file of {folder} has {last} rows, and the others have {chunk_rows}")
+
+
+def _expect(actual: object, expected: object, what: str) -> None:
+    if actual != expected:
+        raise ValueError(f"{what}: {_quoted(actual)}, not {_quoted(expected)}")
+
+
+MAX_QUOTED = 100
+"""The number of characters of a value that an error quotes."""
+
+
+def _quoted(raw: object) -> str:
+    text = repr(raw)
+    return text if len(text) <= MAX_QUOTED else f"{text[:MAX_QUOTED]}..."
+
+
+class UnsealedError(ValueError):
+    """Raised if the content of a file does not have the digest in the file."""
+
+
+def digest_of(content: Mapping[str, object]) -> str:
+    """Return the digest of an object's canonical JSON without the key of the digest."""
+    rest = {name: value for name, value in content.items() if name != DIGEST}
+    canonical = json.dumps(rest, sort_keys=True, separators=(",", ":"))
+    return hashlib.blake2b(canonical.encode(), digest_size=16).hexdigest()
+
+
+def write_sealed(path: Path, content: Mapping[str, object]) -> None:
+    """Write an object as JSON, and its digest as the last key."""
+    path.write_text(json.dumps({**content, DIGEST: digest_of(content)}, indent=1) + "\n", encoding="utf-8")
+
+
+def read_json(path: Path) -> dict[str, object]:
+    """Read a JSON object; raise FileNotFoundError without a file, and ValueError for other content."""
+    try:
+        raw = json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise refused(error, path) or error from error
+    if not isinstance(raw, dict):
+        raise ValueError(f"it is {_quoted(raw)}, not an object")  # noqa: TRY004 (one class for all malformed content)
     return raw
 
 
-def _relation(raw: object, relation: Relation, chunk_rows: int) -> RelationFiles:
-    name, columns, codes = relation.name, relation.columns, relation.codes
-    at = f"relations.{name}"
-    stored = keyed(raw, [field.name for field in fields(RelationFiles)], at)
-    bounds = keyed(stored["bounds"], [column.name for column in columns], f"{at}.bounds")
-    sizes = keyed(stored["dictionaries"], codes, f"{at}.dictionaries")
-    return RelationFiles(
-        chunks_of(stored["chunks"], name, chunk_rows, f"{at}.chunks"),
-        {column.name: _bounds(bounds[column.name], column, f"{at}.bounds.{column.name}") for column in columns},
-        {code: whole(sizes[code], 1, MAX_CODES, f"{at}.dictionaries.{code}") for code in codes},
-    )
+def check_seal(raw: Mapping[str, object]) -> None:
+    """Raise UnsealedError unless an object has the digest that it contains."""
+    expected, actual = raw.get(DIGEST), digest_of(raw)
+    if expected != actual:
+        raise UnsealedError(f"its digest is {actual}, not {_quoted(expected)}")
 
 
-def _bounds(raw: object, column: Column, at: str) -> Bounds:
-    pair = listed(raw, at)
-    exactly(len(pair), 2, f"the length of {at}")
-    limit = 1 << (31 if column.kind == "date" else 63)
-    is_text = column.kind in ("code", "text")
-    low, high = (text(value, at) if is_text else whole(value, -limit, limit - 1, at) for value in pair)
-    if low > high:  # type: ignore[operator]
-        raise ValueError(f"{at} is {raw}: the minimum is above the maximum")
-    return low, high
+Read = TypeVar("Read")
 
 
-def chunks_of(raw: object, folder: str, chunk_rows: int | None = None, at: str = "") -> tuple[Chunk, ...]:
-    """Check a list of Arrow files in a folder; return it. chunk_rows: the rows of each but the last file."""
-    at = at or folder
-    chunks = tuple(_chunk(item, folder, number, f"{at}[{number}]") for number, item in enumerate(listed(raw, at)))
-    for number, chunk in enumerate(chunks if chunk_rows else ()):
-        is_last = number == len(chunks) - 1
-        least = (len(chunks) > 1) if is_last else chunk_rows
-        whole(chunk.rows, int(least or 0), chunk_rows or 0, f"{at}[{number}].rows")
-    return chunks
+def read_as(kind: type[Read], raw: Mapping[str, object]) -> Read:
+    """Return a JSON object as a value of a dataclass; raise a ValueError that names the place of a wrong value."""
+    return msgspec.convert(raw, kind, dec_hook=_relations)
 
 
-def _chunk(raw: object, folder: str, number: int, at: str) -> Chunk:
-    entry, file = keyed(raw, [field.name for field in fields(Chunk)], at), f"{folder}/{number:05}.arrow"
-    exactly(entry["file"], file, f"{at}.file")
-    rows, size, time = (whole(entry[key], 0, MAX_INT64, f"{at}.{key}") for key in ("rows", "bytes", "mtime_ns"))
-    digest = text(entry["sha256"], f"{at}.sha256")
-    if not re.fullmatch("[0-9a-f]{64}", digest):
-        raise ValueError(f"{at}.sha256 is no SHA-256 digest")
-    return Chunk(file, rows, size, time, digest)
+def _relations(_: type, raw: Any) -> Relations:
+    """Read the only class that is not a dataclass."""
+    return Relations(msgspec.convert(raw, Annotated[tuple[Relation, ...], Meta(min_length=1)]))

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 
 import duckdb
 
+from deltamark.datagen.files import literal, read
 from deltamark.datagen.schema import Relations, relation
 from deltamark.datagen.source import Parts, Source
 from deltamark.datagen.tpch import TPCH, generator_version
@@ -139,17 +140,12 @@ class StarGenerator(Source):
         files = {name: making / f"{name}.parquet" for name in TABLES}
         with closing(duckdb.connect()) as connection:
             for name, paths in base.files.items():
-                listed = ", ".join(map(_literal, paths))
-                connection.execute(f"CREATE VIEW {name} AS SELECT * FROM read_parquet([{listed}])")
+                connection.execute(f"CREATE VIEW {name} AS SELECT * FROM {read(paths)}")
             connection.execute(MACROS)
             for done, (name, sql) in enumerate(TABLES.items()):
-                connection.execute(f"COPY ({sql}) TO {_literal(files[name])} (FORMAT parquet)")
+                connection.execute(f"COPY ({sql}) TO {literal(str(files[name]))} (FORMAT parquet)")
                 report(done + 1, len(TABLES))
         return Parts(RELATIONS, {name: [path] for name, path in files.items()})
-
-
-def _literal(path: Path) -> str:
-    return "'" + str(path).replace("'", "''") + "'"
 
 
 SSB = StarGenerator()

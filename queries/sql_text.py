@@ -9,8 +9,7 @@ from pathlib import Path
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.sql.query import sql
 from deltamark.errors import DeltamarkError, naming
-from deltamark.queries.parameter_text import ParameterValue
-from deltamark.queries.query import Parameter, Parameters, Plan, Query, Tables
+from deltamark.queries.query import Parameter, Parameters, ParameterValue, Plan, Query, Tables
 
 VARIANT = "sql"
 

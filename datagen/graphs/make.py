@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -22,9 +22,8 @@ import pyarrow.compute as pc
 from deltamark.datagen import scratch
 from deltamark.datagen.dataset import check_file, map_batch
 from deltamark.datagen.graphs.generator import BLOCK, Graph, graph
-from deltamark.datagen.manifest import FILE, Chunk, chunks_of
+from deltamark.datagen.manifest import FILE, Chunk, Chunks, check_chunks, check_seal, read_as, read_json, write_sealed
 from deltamark.datagen.prebatch import write_arrow
-from deltamark.datagen.sealed import DIGEST, check_seal, exactly, keyed, read_json, text, write_sealed
 from deltamark.datagen.spark.session import run_tasks, session
 from deltamark.errors import DeltamarkError
 
@@ -48,7 +47,7 @@ class StoredGraph:
     graph: str
     nodes: int
     edges: int
-    files: tuple[Chunk, ...]
+    files: Chunks
 
 
 @dataclass(frozen=True)
@@ -145,7 +144,8 @@ def read_graph(directory: Path) -> tuple[StoredGraph, pa.Table]:
         if (version := raw.get("version")) != VERSION:
             raise DeltamarkError(f"a graph of another version, not {VERSION}", f"{directory}: {version}", again)
         check_seal(raw)
-        stored = _parsed(raw)
+        stored = read_as(StoredGraph, raw)
+        _check(stored)
     except (FileNotFoundError, ValueError) as error:
         raise DeltamarkError("an unreadable graph", f"{directory}: {error}", again) from error
     for chunk in stored.files:
@@ -153,18 +153,15 @@ def read_graph(directory: Path) -> tuple[StoredGraph, pa.Table]:
     return stored, pa.Table.from_batches([_edges(directory, chunk, stored.nodes) for chunk in stored.files])
 
 
-def _parsed(raw: Mapping[str, object]) -> StoredGraph:
-    keyed(raw, ["version", *(field.name for field in fields(StoredGraph)), DIGEST], "the whole")
-    name = text(raw["graph"], "graph")
+def _check(stored: StoredGraph) -> None:
+    """Raise a ValueError if parts of a manifest contradict each other."""
     try:
-        parsed = graph(name)
+        nodes = graph(stored.graph).nodes
     except DeltamarkError as error:
         raise ValueError(f"graph is {error.cause}") from error
-    files = chunks_of(raw["files"], EDGES)
-    edges = sum(chunk.rows for chunk in files)
-    exactly(raw["nodes"], parsed.nodes, "nodes")
-    exactly(raw["edges"], edges, "edges")
-    return StoredGraph(name, parsed.nodes, edges, files)
+    check_chunks(stored.files, EDGES)
+    if (stored.nodes, stored.edges) != (nodes, sum(chunk.rows for chunk in stored.files)):
+        raise ValueError(f"{stored.nodes} nodes and {stored.edges} edges are not those of {stored.graph} and its files")
 
 
 def _edges(directory: Path, chunk: Chunk, nodes: int) -> pa.RecordBatch:

@@ -33,9 +33,6 @@ class Insert(Workload):
         self._rows = {name: dataset.rows(name) for name in dataset.relations}
         self.rounds = max(*self._rows.values(), 1)
 
-    def most_live(self, name: str) -> int:
-        return self._rows[name]
-
     def pieces(self, name: str, start: int, stop: int) -> list[ChangedRows]:
         stop = min(stop, self._rows[name])
         return [ChangedRows(range(start, stop), 1, start)] if start < stop else []
@@ -75,8 +72,7 @@ class Window(Workload):
 
     def pieces(self, name: str, start: int, stop: int) -> list[ChangedRows]:
         if name != self._events and name not in self._members:
-            rows = self.dataset.rows(name)
-            return [in_one_round(range(rows), 1, 0)] if start == 0 and rows else []
+            return self.all_at_once(name, start)
         pieces = []
         for diff, age in ((1, 1), (-1, 1 + self._size)):  # event e is inserted in round e+1, retracted in e+1+size
             first, last = max(start, age), max(min(stop, self.rounds), age)
@@ -118,9 +114,6 @@ class Refresh(Workload):
         self._load |= {name: self._first(name, self._loaded) for name in self._members}
         self._load_rounds = max(self._load.values())
         self.rounds = self._load_rounds + 2 * steps
-
-    def most_live(self, name: str) -> int:
-        return self.dataset.rows(name)
 
     def pieces(self, name: str, start: int, stop: int) -> list[ChangedRows]:
         pieces = []
@@ -165,10 +158,9 @@ class Slide(Workload):
         return rows if name in self._fixed else min(self._size, rows)
 
     def pieces(self, name: str, start: int, stop: int) -> list[ChangedRows]:
-        rows = self.dataset.rows(name)
         if name in self._fixed:
-            return [in_one_round(range(rows), 1, 0)] if start == 0 and rows else []
-        pieces = []
+            return self.all_at_once(name, start)
+        pieces, rows = [], self.dataset.rows(name)
         for diff, age in ((1, 0), (-1, self._size)):
             low, high = max(start - age, 0), min(stop - age, rows)
             if low < high:
@@ -199,9 +191,6 @@ class Late(Workload):
         if delay > most:
             raise DeltamarkError("the delay exceeds the longest relation", self.name, f"give at most late:{most}")
         self.rounds = 1 + max(self._last_round(name) for name in dataset.relations)
-
-    def most_live(self, name: str) -> int:
-        return self.dataset.rows(name)
 
     def pieces(self, name: str, start: int, stop: int) -> list[ChangedRows]:
         ahead = self._ahead.get(name)

@@ -13,7 +13,6 @@ from deltamark.datagen.workloads.workload import (
     Workload,
     WorkloadKind,
     events_of,
-    in_one_round,
     without_events,
 )
 
@@ -44,8 +43,7 @@ class Expire(Workload):
 
     def pieces(self, name: str, start: int, stop: int) -> list[ChangedRows]:
         if name != self._events.name and name not in self._members:
-            rows = self.dataset.rows(name)
-            return [in_one_round(range(rows), 1, 0)] if start == 0 and rows else []
+            return self.all_at_once(name, start)
         leaving = self._between(start - 1 - self._age, min(stop, self.rounds) - 1 - self._age)
         found = [
             self._piece(name, self._between(start - 1, stop - 1), 1, start),

@@ -41,11 +41,16 @@ def small_workloads(relations: Relations) -> list[str]:
     return [Insert.name, *(f"{name}:{kind.small}" for name, kind in KINDS.items() if not kind.lacks(relations))]
 
 
-def applicable(text: str, relations: Relations) -> str:
-    """Return the name of a workload if it is well formed and applies to relations, which needs no data."""
+def lacks(text: str, relations: Relations) -> str:
+    """Return the reason why a workload does not apply to relations, which needs no data; empty if it does."""
     kind = known_workload(text).partition(":")[0]
-    if kind in KINDS and (reason := KINDS[kind].lacks(relations)):
-        raise refusal(kind, reason)
+    return KINDS[kind].lacks(relations) if kind in KINDS else ""
+
+
+def applicable(text: str, relations: Relations) -> str:
+    """Return the name of a workload if it is well formed and applies to relations."""
+    if reason := lacks(text, relations):
+        raise refusal(text, reason)
     return text
 
 

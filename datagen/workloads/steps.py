@@ -44,9 +44,6 @@ class Steps(Workload):
         self.load_rounds = self._load.rounds
         self.rounds = self.load_rounds + steps
 
-    def most_live(self, name: str) -> int:
-        return self.dataset.rows(name)
-
     def pieces(self, name: str, start: int, stop: int) -> list[ChangedRows]:
         pieces = self._load.pieces(name, start, stop)
         for round_ in range(max(start, self.load_rounds), min(stop, self.rounds)):

@@ -86,9 +86,14 @@ class Workload(ABC):
         In their order, a row is inserted only while it is not live, and retracted only while it is: keys are unique.
         """
 
-    @abstractmethod
     def most_live(self, name: str) -> int:
         """Return the largest number of live rows of a relation at the end of a round."""
+        return self.dataset.rows(name)
+
+    def all_at_once(self, name: str, start: int) -> list[ChangedRows]:
+        """Return the changes of a relation whose rows arrive in round 0 and stay, in the rounds from `start` on."""
+        rows = self.dataset.rows(name)
+        return [in_one_round(range(rows), 1, 0)] if start == 0 and rows else []
 
     def key(self, name: str) -> tuple[str, ...]:
         """Return the key of a relation, or nothing if two of its live rows may have equal values there.

@@ -47,14 +47,13 @@ from typing import TypeVar
 from deltamark import queries
 from deltamark.dataflow.language.collection import Collection
 from deltamark.datagen.files import RESERVED, FileSource, RelationSource, column_of, read
-from deltamark.datagen.nexmark.source import NEXMARK
+from deltamark.datagen.nexmark import NEXMARK
 from deltamark.datagen.schema import ROLES, Column, Relation, Relations
 from deltamark.datagen.source import Source
 from deltamark.datagen.ssb import SSB
 from deltamark.datagen.tpch import TPCH
 from deltamark.errors import DeltamarkError, shortened, unknown
-from deltamark.queries.parameter_text import read_value
-from deltamark.queries.query import Parameters, Query, Tables
+from deltamark.queries.query import Parameters, Query, Tables, read_value
 from deltamark.queries.sql_text import VARIANT, from_text, read_sql
 
 DESCRIPTION = "benchmark.toml"

@@ -1,10 +1,7 @@
-"""A run of a command in its own process group, with its temporary files in its own directory.
+"""Runs of a command, each in a process group of its own, and strikes: signals to its processes at random moments.
 
-A strike: a signal to a process group or to one process, at a random moment of a run.
-
-The processes of a run, found by the directory of their temporary files.
-
-That directory is in the environment of each of them, even if its parent has died or it leads its own session.
+The processes of a run are found by the directory of their temporary files, which is in the environment of each of them,
+even if its parent has died or it leads its own session.
 """
 
 from __future__ import annotations
@@ -62,9 +59,6 @@ class Strike:
             os.kill(victim.pid, self.signal)
             return description
         return ""
-
-    def __str__(self) -> str:
-        return f"{self.signal.name} to {self.target} at {self.share:.4f} of the run, child {self.child:.4f}"
 
 
 SHUTDOWN_TIMEOUT_S, POLL_S = 30.0, 0.1

@@ -1,6 +1,6 @@
 """Strikes at a query on Spark, at random moments. Its change stream must be that of one worker.
 
-A strike kills a process of the query, or is a fault of a host (`hosts/faults.py`). There is none before the first batch
+A strike kills a process of the query, or is a fault of a host (`cluster.py`). There is none before the first batch
 is committed, because a query cannot continue without a commit. A driver that ends before its query does is started
 again with its checkpoint. Spark itself replaces executors and Python workers; if that fails, the driver ends and is
 started again too.

@@ -11,14 +11,13 @@ import hashlib
 import json
 import shutil
 import sys
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
-from deltamark.datagen.manifest import FILE
-from deltamark.datagen.sealed import DIGEST
+from deltamark.datagen.manifest import DIGEST, FILE
 from deltamark.errors import DeltamarkError
 from deltamark.harness.chaos import running
 from deltamark.harness.chaos.running import CommandRun, Invocation, Strike, run
@@ -35,30 +34,41 @@ UNDISTURBED_LIMIT_S = 7200.0
 QUOTED_LINES = 3
 
 
-class Trial(Protocol):
-    """A command with a known initial state, and the laws of its result."""
+class Trial(ABC):
+    """A command with a known initial state, and the laws of its result.
 
-    @property
-    def command(self) -> Invocation: ...
+    words: those of the command; scratch: an empty directory, in which `output` is that of the result; tree: the source
+    tree in which the command runs; before: words before the command line.
+    """
+
+    def __init__(
+        self, words: Sequence[str], scratch: Path, output: str, tree: Path = ROOT, before: Sequence[str] = ()
+    ) -> None:
+        self.command = Invocation([*before, sys.executable, "-m", "harness", *words], tree, scratch / "temporary")
+        self.output = scratch / output
 
     def prepare(self) -> None:
         """Make the initial state of a run."""
-        ...
+        shutil.rmtree(self.output, ignore_errors=True)
+        self.remove_temporary()
 
-    def keep_result(self) -> None:
+    def remove_temporary(self) -> None:
+        """Remove the temporary files of the run before."""
+        shutil.rmtree(self.command.temporary, ignore_errors=True)
+        self.command.temporary.mkdir(parents=True)
+
+    def keep_result(self) -> None:  # noqa: B027 (the results of two runs may differ)
         """Keep the result of an undisturbed run."""
-        ...
 
+    @abstractmethod
     def violations(self, struck: CommandRun) -> Iterator[str]:
         """Compare the result after the second run with that of an undisturbed run; yield the differences."""
-        ...
 
 
 @dataclass(frozen=True)
 class StrikeOutcome:
     """The runs of a strike, and the laws that do not hold after them."""
 
-    strike: Strike
     struck: CommandRun
     rerun: CommandRun
     problems: list[str]
@@ -104,7 +114,7 @@ def attempt(trial: Trial, strike: Strike, length: float) -> StrikeOutcome | None
         problems.append(f"the struck run printed a traceback, ending in: {_last_lines(struck.errors)}")
     rerun = run(trial.command, limit)
     problems += [*_failure(rerun, "the next run"), *_remains(trial.command.temporary, rerun, shared)]
-    return StrikeOutcome(strike, struck, rerun, [*problems, *trial.violations(struck)])
+    return StrikeOutcome(struck, rerun, [*problems, *trial.violations(struck)])
 
 
 def _failure(command_run: CommandRun, name: str) -> Iterator[str]:
@@ -129,23 +139,13 @@ FILES = {store.RECORDS, store.SESSIONS, store.LOCK}
 TimelessFacts = tuple[str, str, int, int]
 
 
-class BenchTrial:
+class BenchTrial(Trial):
     """settings: those that name the data and the queries."""
 
     def __init__(self, settings: Sequence[str], data: Path, scratch: Path, cells: Sequence[str] = CELLS) -> None:
-        self._settings = (*settings, f"DATA={data.resolve()}", *cells)
-        self._results, self._temporary = scratch / "results", scratch / "temporary"
+        words = ["bench", *settings, f"DATA={data.resolve()}", *cells, f"RESULTS={scratch / 'results'}"]
+        super().__init__(words, scratch, "results")
         self._expected: dict[str, TimelessFacts] = {}
-
-    @property
-    def command(self) -> Invocation:
-        words = [sys.executable, "-m", "harness", "bench", *self._settings, f"RESULTS={self._results}"]
-        return Invocation(words, ROOT, self._temporary)
-
-    def prepare(self) -> None:
-        for directory in (self._results, self._temporary):
-            shutil.rmtree(directory, ignore_errors=True)
-        self._temporary.mkdir(parents=True)
 
     def keep_result(self) -> None:
         self._expected = {record.key: _timeless(record) for record in self._records()}
@@ -155,7 +155,7 @@ class BenchTrial:
 
     @property
     def _machine(self) -> Path:
-        return next(self._results.iterdir())
+        return next(self.output.iterdir())
 
     def violations(self, struck: CommandRun) -> Iterator[str]:
         try:
@@ -169,9 +169,9 @@ class BenchTrial:
             # a killed child leaves a record of a failed cell, and the next run measures the cell again
             if record.status != "ok" and not (record.status == "failed" and "child" in struck.target):
                 yield f"{record.cell} has a record that is {record.status}: {record.problem}"
-        for path in self._results.rglob("*"):
+        for path in self.output.rglob("*"):
             if not path.is_dir() and path.name not in FILES:
-                yield f"{path.relative_to(self._results)} was left"
+                yield f"{path.relative_to(self.output)} was left"
 
     def _wrong_records(self, records: list[Record]) -> Iterator[str]:
         """Compare the records of successful cells with those of an undisturbed run."""
@@ -198,35 +198,29 @@ ALLOWED: tuple[Verdict, ...] = ("undecided", "improvement", "unchanged")
 COMPARE_FILES = {"base", "head", "lock", "summary-tpch.md", "verdict-tpch.json", "verdict-tpch.txt"}
 
 
-class CompareTrial:
-    """settings: those that name the data and the compared cells."""
+class CompareTrial(Trial):
+    """settings: those that name the data and the compared cells. Two comparisons may have different verdicts."""
 
     def __init__(self, settings: Sequence[str], data: Path, scratch: Path) -> None:
-        self._settings = (*settings, f"DATA={data.resolve()}")
-        self._clone, self._temporary = scratch / "clone", scratch / "temporary"
+        self._clone = scratch / "clone"
+        words = ["compare", *settings, f"DATA={data.resolve()}", *COMPARED_CELLS]
+        super().__init__(words, scratch, f"clone/{DIRECTORY}", self._clone)
         self._runs = 0
         git(ROOT, "clone", "--quiet", "--shared", "--no-checkout", str(ROOT), str(self._clone))
         git(self._clone, "checkout", "--quiet", "--detach", snapshot(ROOT))
 
-    @property
-    def command(self) -> Invocation:
-        words = [sys.executable, "-m", "harness", "compare", *self._settings, *COMPARED_CELLS]
-        return Invocation(words, self._clone, self._temporary)
-
     def prepare(self) -> None:
         """Remove the work trees of the run before, every other time."""
-        shutil.rmtree(self._temporary, ignore_errors=True)
-        self._temporary.mkdir(parents=True)
         self._runs += 1
         if self._runs % 2:
-            shutil.rmtree(self._clone / DIRECTORY, ignore_errors=True)
+            super().prepare()
             git(self._clone, "worktree", "prune")
+        else:
+            self.remove_temporary()
 
-    def keep_result(self) -> None:
-        """Keep nothing: two comparisons may have different verdicts."""
-
-    def violations(self, _struck: CommandRun) -> Iterator[str]:
-        directory = self._clone / DIRECTORY
+    def violations(self, struck: CommandRun) -> Iterator[str]:
+        del struck
+        directory = self.output
         verdict = directory / "verdict-tpch.txt"
         word = verdict.read_text(encoding="utf-8").strip() if verdict.exists() else "none"
         if word not in ALLOWED:
@@ -245,29 +239,19 @@ class CompareTrial:
 Digests = dict[str, str]
 
 
-class DataTrial:
-    """settings: those that name the data, such as SF=0.01."""
+class DataTrial(Trial):
+    """settings: those that name the data, such as SF=0.01. before: the words that run a command on a host."""
 
-    def __init__(self, settings: Sequence[str], scratch: Path, host_command: Sequence[str] = ()) -> None:
-        self._settings, self._host_command = settings, host_command
-        self._data, self._temporary = scratch / "data", scratch / "temporary"
+    def __init__(self, settings: Sequence[str], scratch: Path, before: Sequence[str] = ()) -> None:
+        super().__init__(["data", *settings, f"DATA={scratch / 'data'}"], scratch, "data", before=before)
         self._expected: Digests = {}
 
-    @property
-    def command(self) -> Invocation:
-        words = [*self._host_command, sys.executable, "-m", "harness", "data", *self._settings, f"DATA={self._data}"]
-        return Invocation(words, ROOT, self._temporary)
-
-    def prepare(self) -> None:
-        for directory in (self._data, self._temporary):
-            shutil.rmtree(directory, ignore_errors=True)
-        self._temporary.mkdir(parents=True)
-
     def keep_result(self) -> None:
-        self._expected = digests(self._data)
+        self._expected = digests(self.output)
 
-    def violations(self, _struck: CommandRun) -> Iterator[str]:
-        return differences(digests(self._data), self._expected)
+    def violations(self, struck: CommandRun) -> Iterator[str]:
+        del struck
+        return differences(digests(self.output), self._expected)
 
 
 def digests(data: Path) -> Digests:

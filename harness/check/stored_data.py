@@ -17,7 +17,7 @@ import numpy as np
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.schema import Column, Relation
 from deltamark.datagen.scratch import scratch
-from deltamark.datagen.skew.columns import SKEWED, customers_by_rank, parts_by_rank
+from deltamark.datagen.skew import SKEWED, customers_by_rank, parts_by_rank
 from deltamark.datagen.tpch import RELATIONS, find_generator
 from deltamark.errors import DeltamarkError
 

@@ -239,11 +239,12 @@ WORKLOADS = {
 }  # fmt: skip
 """The workloads with their sizes of logical batches. A benchmark has digests of those that apply to it."""
 
-OF_TPCH = tuple(name for name in WORKLOADS if name != "changes")
+BY_LAW = tuple(name for name in WORKLOADS if name != "changes")
+"""The workloads whose rounds do not come with the data."""
 
 
 def golden_cells(
-    queries: Iterable[str] = (), home: Benchmark | None = None, workloads: Iterable[str] = OF_TPCH
+    queries: Iterable[str] = (), home: Benchmark | None = None, workloads: Iterable[str] = BY_LAW
 ) -> list[Cell]:
     """Return the cells of some queries, or of all."""
     home = home or benchmark()

@@ -160,7 +160,7 @@ def _run(words: list[str]) -> int:
     if name not in commands.NAMES:
         raise unknown("command", name, commands.NAMES)
     command = commands.load(name)
-    parser = Parser(f"{PROGRAM} {name}", command.__doc__)
+    parser = Parser(f"{PROGRAM} {name}", command.help)
     parser.general.add_argument("--debug", action="store_true", help="print the traceback of an error")
     command.options(parser)
     return command.run(parser.parse_settings(rest))

@@ -34,16 +34,11 @@ MIN_SECONDS, MAX_SECONDS = 0.001, 1_000_000
 
 def add_data(parser: argparse.ArgumentParser) -> None:
     """Add the settings of the data of any benchmark."""
-    add_tpch_data(parser)
-    add_benchmark(parser)
-
-
-def add_tpch_data(parser: argparse.ArgumentParser) -> None:
-    """Add the settings of the data of TPC-H."""
     group = parser.add_argument_group("data")
     add_sf(group)
     group.add_argument("--data", type=Path, default=Path("data"), metavar="DIR", help="directory of the data")
     add_master(group)
+    add_benchmark(parser)
 
 
 class _Named(argparse.Action):

@@ -1,13 +1,11 @@
-"""The cells that the gate measures.
+"""The cells that the gate measures, and the data of a side, made by the side's own code.
 
 The default queries of TPC-H together use most operators, over insertions and over a sliding window; the default scale
 factor gives each of them enough work. Of another benchmark all queries are measured, over its own workload. The graph
 suite has few motifs, counted by BiGJoin and by delta queries.
 
-The data of a side, made by the side's own code: another commit may store the same rows in other files.
-
-The side also reports the directory of its data. The directory's name contains the version of the files, so sides with
-different versions share one DATA directory.
+Another commit may store the same rows in other files. A side also reports the directory of its data, whose name
+contains the version of the files, so sides with different versions share one DATA directory.
 """
 
 from __future__ import annotations
@@ -63,23 +61,28 @@ def motif_cells(scale: int) -> list[MotifCell]:
     return [MotifCell(name, f"rmat:{scale}", batch) for name, batch in MOTIFS]
 
 
-SCRIPT = """
-import importlib, sys
+SCRIPTS: Mapping[ComparedSuite, str] = {
+    "tpch": """
+import sys
 from decimal import Decimal
 from pathlib import Path
-data_maker, data, size, master, name = sys.argv[1:]
-make = importlib.import_module(data_maker)
-more = {{}}
+from deltamark.datagen.make import Wanted, make_data
+data, size, master, name = sys.argv[1:]
+more = {}
 if name:
     from deltamark.harness.benchmarks.benchmark import benchmark
     more['source'] = benchmark(name).source
-print({directory})
-"""
-DIRECTORIES: Mapping[ComparedSuite, str] = {
-    "tpch": "make.make_data(make.Wanted(Path(data), Decimal(size), master, **more), lambda *_: None)[0].directory",
-    "graph": "make.make_graph(Path(data), make.Graph('rmat', int(size)), master, lambda *_: None)",
+print(make_data(Wanted(Path(data), Decimal(size), master, **more), lambda *_: None)[0].directory)
+""",
+    "graph": """
+import sys
+from pathlib import Path
+from deltamark.datagen.graphs.make import Graph, make_graph
+data, size, master, _ = sys.argv[1:]
+print(make_graph(Path(data), Graph('rmat', int(size)), master, lambda *_: None))
+""",
 }
-"""Expressions that make data unless it exists, and return its directory. All layouts have the names in them."""
+"""Scripts that make data unless it exists, and print its directory. All commits that can be measured have the names."""
 
 
 @dataclass(frozen=True)
@@ -102,12 +105,8 @@ class SideData:
         return directories
 
     def _made_by(self, side: SideSpec) -> Path:
-        script = SCRIPT.format(directory=DIRECTORIES[self.suite])
-        data_maker, directory = side.layout.data_maker, str(self.directory.resolve())
-        process = subprocess.run(
-            [sys.executable, "-c", script, data_maker, directory, self.size, self.master, self.benchmark],
-            cwd=side.root, capture_output=True, text=True, check=False,
-        )  # fmt: skip
+        words = ["-c", SCRIPTS[self.suite], str(self.directory.resolve()), self.size, self.master, self.benchmark]
+        process = subprocess.run([sys.executable, *words], cwd=side.root, capture_output=True, text=True, check=False)
         if process.returncode:
             reason = (process.stderr.strip().splitlines() or [f"exit code {process.returncode}"])[-1]
             raise DeltamarkError(f"{side.label} cannot make its data", reason, "name another commit")

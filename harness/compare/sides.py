@@ -1,13 +1,8 @@
 """The sides of a comparison, as users name them: a commit, an engine, or a commit of the repository of an engine.
 
-A commit of this repository is measured by its own harness. An engine, and a program that was built from a commit of its
-own repository, are measured by this one.
-
-The layouts of source trees that the gate can measure.
-
-A side of a comparison: the measurement server of a source tree, which runs the tree's own queries and clock.
-
-Both sides must measure in the same way: otherwise a ratio would compare the ways of measuring.
+A commit of this repository is measured by its own harness: its measurement server runs its own queries and clock. An
+engine, and a program that was built from a commit of its own repository, are measured by this one. Both sides must
+measure in the same way: otherwise a ratio would compare the ways of measuring.
 """
 
 from __future__ import annotations
@@ -41,28 +36,10 @@ from deltamark.harness.system import machine
 ComparedSuite = Literal["tpch", "graph"]
 
 
-@dataclass(frozen=True)
-class Layout:
-    """The module of a tree that serves measurements of a suite, and the module that makes the data of the suite."""
-
-    server: str
-    data_maker: str
-
-    def fits(self, root: Path) -> bool:
-        return root.joinpath(*self.server.split(".")).with_suffix(".py").exists()
-
-
-LAYOUTS: Mapping[ComparedSuite, tuple[Layout, ...]] = {
-    "tpch": (
-        Layout("deltamark.harness.measure.server", "deltamark.datagen.make"),
-        Layout("harness.warm", "datagen.make"),
-    ),
-    "graph": (
-        Layout("deltamark.harness.compare.motifs", "deltamark.datagen.graphs.make"),
-        Layout("harness.compare.motifs", "datagen.make_graph"),
-    ),
-}
-"""The known layouts of each suite, the oldest last."""
+SERVERS: Mapping[ComparedSuite, str] = {
+    "tpch": "deltamark.harness.measure.server", "graph": "deltamark.harness.compare.motifs",
+}  # fmt: skip
+"""The modules of a tree that serve measurements."""
 
 
 R = TypeVar("R", bound=Reply)
@@ -149,7 +126,7 @@ def opener(data: Mapping[SideSpec, Path], limit: float, benchmark: str = DEFAULT
     """Return a function that starts each side's server over the directory of its data."""
 
     def served(spec: SideSpec, directory: Path, stack: ExitStack) -> ServedSide:
-        client = stack.enter_context(closing(MeasurementClient(directory, spec.layout.server, spec.root)))
+        client = stack.enter_context(closing(MeasurementClient(directory, spec.server, spec.root)))
         return ServedSide(spec, client, limit, benchmark)
 
     @contextmanager
@@ -188,12 +165,12 @@ class CellSettings:
 
 @dataclass(frozen=True)
 class SideSpec:
-    """A side: the source tree whose server measures it, the layout of the tree, and settings of its cells."""
+    """A side: the source tree that measures it, the module of its server, and settings of its cells."""
 
     name: SideName
     label: str
     root: Path
-    layout: Layout
+    server: str
     settings: CellSettings = field(default_factory=CellSettings)
 
 
@@ -271,24 +248,17 @@ def refuse_benchmark(sides: Iterable[SideSpec], benchmark: str) -> None:
 def _spec(
     name: SideName, request: SideRequest, tree: Tree | None, suite: ComparedSuite, own: OwnRepository | None
 ) -> SideSpec:
-    settings = request.settings
+    settings, server = request.settings, SERVERS[suite]
     if tree is not None and own is None:
-        return SideSpec(name, _label(tree.label, settings), tree.root, _layout(tree, suite), settings)
+        if not tree.root.joinpath(*server.split(".")).with_suffix(".py").exists():
+            raise DeltamarkError(f"{tree.label} cannot be measured", f"it has no {server}", "name a later commit")
+        return SideSpec(name, _label(tree.label, settings), tree.root, server, settings)
     if tree is not None and own is not None:
         label, engine = tree.label, own.engine(tree)
     else:
         label, engine = f"{name} ({request.reference})", known_engine(request.reference)
-    return SideSpec(name, _label(label, settings), machine.ROOT, LAYOUTS[suite][0], replace(settings, engine=engine))
+    return SideSpec(name, _label(label, settings), machine.ROOT, server, replace(settings, engine=engine))
 
 
 def _label(label: str, settings: CellSettings) -> str:
     return f"{label[:-1]}, {settings})" if str(settings) else label
-
-
-def _layout(tree: Tree, suite: ComparedSuite) -> Layout:
-    """Return the newest known layout that fits a work tree."""
-    for layout in LAYOUTS[suite]:
-        if layout.fits(tree.root):
-            return layout
-    modules = " nor ".join(layout.server for layout in LAYOUTS[suite])
-    raise DeltamarkError(f"{tree.label} cannot be measured", f"it has neither {modules}", "name a later commit")

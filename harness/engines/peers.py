@@ -25,8 +25,7 @@ from msgspec import Meta, Struct, field
 from deltamark.errors import DeltamarkError, unknown
 from deltamark.harness.console.console import say
 from deltamark.harness.engines.base import Output
-from deltamark.harness.engines.external.messages import PROTOCOL, HelloReply
-from deltamark.harness.engines.external.process import plain
+from deltamark.harness.engines.external.messages import PROTOCOL, HelloReply, plain
 from deltamark.harness.system.machine import ROOT
 
 FOLDER = ROOT / "peers"

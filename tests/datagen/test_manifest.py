@@ -22,9 +22,8 @@ from deltamark.datagen.feed import Feed
 from deltamark.datagen.graphs.generator import graph
 from deltamark.datagen.graphs.make import directory_of, read_graph
 from deltamark.datagen.make import Wanted
-from deltamark.datagen.manifest import FILE, folder_of
+from deltamark.datagen.manifest import DIGEST, FILE, digest_of, folder_of, write_sealed
 from deltamark.datagen.prebatch import write_arrow
-from deltamark.datagen.sealed import DIGEST, digest_of, write_sealed
 from deltamark.datagen.tpch import RELATIONS
 from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError

@@ -12,7 +12,7 @@ import pytest
 from support.harness.local_tasks import tasks_in_process
 
 from deltamark.datagen.make import Wanted, make_data
-from deltamark.datagen.nexmark.events import (
+from deltamark.datagen.nexmark import (
     CITIES,
     CYCLE,
     FIRST_ID,
@@ -24,10 +24,10 @@ from deltamark.datagen.nexmark.events import (
     LEAD,
     OPEN_AUCTIONS,
     STATES,
+    NexmarkGenerator,
     side_input,
+    uniform,
 )
-from deltamark.datagen.nexmark.source import NexmarkGenerator
-from deltamark.datagen.nexmark.texts import uniform
 from deltamark.datagen.workloads.registry import workload
 
 EVENTS = 60_000

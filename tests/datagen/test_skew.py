@@ -11,8 +11,7 @@ from support.harness.local_tasks import tasks_in_process
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.make import Wanted, make_data
-from deltamark.datagen.skew.columns import SKEWED, SkewedColumns
-from deltamark.datagen.skew.law import cumulated, drawn, ranking, weights
+from deltamark.datagen.skew import SKEWED, SkewedColumns, cumulated, drawn, ranking, weights
 from deltamark.datagen.tpch import RELATIONS
 from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError

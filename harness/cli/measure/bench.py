@@ -1,27 +1,21 @@
-"""Run the benchmark: measure a suite, by default TPC-H with all of the post's tables and ours.
-
-Cells that are done are not measured again. A file results/STOP ends the run after a cell, Ctrl-C at once, and the same
-command resumes it.
-
-Exit code 2: an answer was wrong, or a cell failed.
-"""
+"""The command of the benchmark, and the one that lists its cells."""
 
 from __future__ import annotations
 
-import argparse
 import datetime as dt
 import os
 import shlex
 import sys
 import time
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from deltamark.harness.benchmarks.cell import THROUGHPUT
+from deltamark.harness.cli.commands import command
 from deltamark.harness.cli.results.tables import warn_of_foreign
-from deltamark.harness.cli.sweep_options import RESULTS, suite_of
-from deltamark.harness.cli.sweep_options import add_bench as options
+from deltamark.harness.cli.sweep_options import RESULTS, add_bench, suite_of
 from deltamark.harness.console.console import INTERRUPTED, say, say_folded, terminal_width, warn
 from deltamark.harness.console.progress import ensure_compiled
 from deltamark.harness.console.table import span, text
@@ -30,21 +24,39 @@ from deltamark.harness.results import store
 from deltamark.harness.results.commits import repository_name
 from deltamark.harness.results.record import Record
 from deltamark.harness.suites.plan import Plan
-from deltamark.harness.suites.reporter import Reporter, bad_lines, outcome_line, plan_line, session_header
+from deltamark.harness.suites.reporter import Reporter, bad_lines, outcome_line, plan_line, plan_lines, session_header
 from deltamark.harness.suites.suite import Runner, Suite
 from deltamark.harness.system import machine
 from deltamark.harness.system.machine import Facts, Header
 
-__all__ = ["options", "run"]
+
+@command("plan", add_bench)
+def list_cells(args: Namespace) -> int:
+    """Print the cells that bench would measure with the same settings.
+
+    It also prints how many of them are done, and an estimate of the time for the rest.
+    """
+    suite = suite_of(args)
+    plan = suite.plan(store.read(args.results / machine.name(machine.facts())).records, repository=args.repo)
+    say_folded("\n".join([plan_line(plan, suite.headline(plan)), *plan_lines(plan)]))
+    return 0
 
 
-def run(args: argparse.Namespace) -> int:
+@command("bench", add_bench)
+def bench(args: Namespace) -> int:
+    """Run the benchmark: measure a suite, by default TPC-H with all of the post's tables and ours.
+
+    Cells that are done are not measured again. A file results/STOP ends the run after a cell, Ctrl-C at once, and the
+    same command resumes it.
+
+    Exit code 2: an answer was wrong, or a cell failed.
+    """
     suite = suite_of(args)
     with hello_within(suite.timeout):
         return _run(suite, args)
 
 
-def _run(suite: Suite, args: argparse.Namespace) -> int:
+def _run(suite: Suite, args: Namespace) -> int:
     facts = machine.facts()
     directory = args.results / machine.name(facts)
     with store.writing(directory) as writer:
@@ -102,7 +114,7 @@ def _show_summary(suite: Suite, plan: Plan, directory: Path) -> None:
         say(f"\n{text(table, terminal_width())}")
 
 
-def _command(name: str, selection: str, args: argparse.Namespace) -> str:
+def _command(name: str, selection: str, args: Namespace) -> str:
     """Return a command that shows the records of a run."""
     results = "" if args.results == RESULTS else f"RESULTS={shlex.quote(str(args.results))}"
     return " ".join(filter(None, (name, selection, results)))

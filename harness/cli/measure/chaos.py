@@ -1,27 +1,10 @@
-"""Kill commands at random moments, and check the laws that must hold after the next run.
-
-data, bench and compare are struck at a moment drawn from the length of an undisturbed run, mostly by SIGKILL, sometimes
-by SIGTERM or SIGINT, in their process group, their first process or one of its children. spark kills the driver, an
-executor or a Python worker of a query after its first commit. hosts runs a query on a Spark cluster of several hosts,
-which are namespaces of this machine, and makes a link, a disk, the master or a whole host fail; it needs root and
-iproute2, and is skipped with the reason elsewhere. The seed is printed; SEED= draws the same moments again. Exit code 1
-means that a law does not hold.
-
-After data, every file must be byte for byte that of an undisturbed run. After bench, each planned cell must have one
-verified record. After compare, the next run must have a verdict, and no work tree or lock may hinder it. On spark and
-hosts, the change stream must be the golden one. No process or temporary file may be left by any of them, and no shared
-memory by data, bench and compare.
-
-Every kind takes any BENCHMARK. Without QUERIES, a few queries of TPC-H are run, or the first ones of another benchmark.
-
-Example: make chaos KINDS=data,bench TIMES=5 BENCHMARK=examples/shop
-"""
+"""The command `chaos`: each kind of strikes, and the lines that tell their outcomes."""
 
 from __future__ import annotations
 
-import argparse
 import secrets
 import signal
+from argparse import Namespace
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import cycle, islice, product
 from pathlib import Path
@@ -37,8 +20,10 @@ from deltamark.harness.chaos.cluster import FAULTS, Fault, generate, missing, su
 from deltamark.harness.chaos.running import Strike
 from deltamark.harness.chaos.spark import VICTIMS, SparkOutcome, StrikePlan, Victim, killing, survive
 from deltamark.harness.chaos.trial import BenchTrial, CompareTrial, DataTrial, Trial, attempt, measure
+from deltamark.harness.cli.commands import command
 from deltamark.harness.cli.data.data import ensure
 from deltamark.harness.cli.options import MAX_SEED, MAX_TIMES, add_data, batch_size, whole, words, worker_counts
+from deltamark.harness.cli.parser import Parser
 from deltamark.harness.console.console import say
 
 SPARK, HOSTS = "spark", "hosts"
@@ -60,7 +45,7 @@ Violations = Iterator[bool]
 """Whether each strike broke a law."""
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def _add_settings(parser: Parser) -> None:
     add_data(parser)
     add = parser.add_argument
     add("--kinds", type=words, default=KINDS, metavar="K,K", help="commands to strike")
@@ -77,7 +62,27 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--faults", type=words, default=tuple(FAULTS), metavar="F,F", help=f"faults (hosts): {', '.join(FAULTS)}")
 
 
-def run(args: argparse.Namespace) -> int:
+@command("chaos", _add_settings)
+def chaos(args: Namespace) -> int:
+    """Kill commands at random moments, and check the laws that must hold after the next run.
+
+    data, bench and compare are struck at a moment drawn from the length of an undisturbed run, mostly by SIGKILL,
+    sometimes by SIGTERM or SIGINT, in their process group, their first process or one of its children. spark kills the
+    driver, an executor or a Python worker of a query after its first commit. hosts runs a query on a Spark cluster of
+    several hosts, which are namespaces of this machine, and makes a link, a disk, the master or a whole host fail; it
+    needs root and iproute2, and is skipped with the reason elsewhere. The seed is printed; SEED= draws the same moments
+    again. Exit code 1 means that a law does not hold.
+
+    After data, every file must be byte for byte that of an undisturbed run. After bench, each planned cell must have
+    one verified record. After compare, the next run must have a verdict, and no work tree or lock may hinder it. On
+    spark and hosts, the change stream must be the golden one. No process or temporary file may be left by any of them,
+    and no shared memory by data, bench and compare.
+
+    Every kind takes any BENCHMARK. Without QUERIES, a few queries of TPC-H are run, or the first ones of another
+    benchmark.
+
+    Example: make chaos KINDS=data,bench TIMES=5 BENCHMARK=examples/shop
+    """
     _check(args)
     seed = secrets.randbelow(1 << 32) if args.seed is None else args.seed
     say(f"SEED={seed}")
@@ -91,7 +96,7 @@ def run(args: argparse.Namespace) -> int:
     return int(any(sum(results) or len(results) < args.times for results in violations.values()))
 
 
-def _check(args: argparse.Namespace) -> None:
+def _check(args: Namespace) -> None:
     """Refuse wrong names before any data is made."""
     named = (("kind of chaos", args.kinds, KINDS), ("victim", args.victims, VICTIMS), ("fault", args.faults, FAULTS))
     for kind, names, known in named:
@@ -111,7 +116,7 @@ def _is_possible(kind: str) -> bool:
     return not reason
 
 
-def _strike(kind: str, args: argparse.Namespace, chance: Random) -> Violations:
+def _strike(kind: str, args: Namespace, chance: Random) -> Violations:
     if kind in (SPARK, HOSTS):
         yield from {SPARK: _strike_spark, HOSTS: _strike_hosts}[kind](args, chance)
         return
@@ -130,12 +135,12 @@ def _strike(kind: str, args: argparse.Namespace, chance: Random) -> Violations:
         yield from _try(kind, makers[kind](directory), args.times, chance)
 
 
-def _data_settings(args: argparse.Namespace) -> list[str]:
+def _data_settings(args: Namespace) -> list[str]:
     """Return the settings that name the data, for a command in any working directory."""
     return [f"SF={args.sf}", *([] if args.benchmark == DEFAULT else [f"BENCHMARK={anywhere(args.benchmark)}"])]
 
 
-def _queries(kind: str, args: argparse.Namespace) -> tuple[str, ...]:
+def _queries(kind: str, args: Namespace) -> tuple[str, ...]:
     if args.queries or args.benchmark == DEFAULT:
         return args.queries or QUERIES[kind]
     return tuple(benchmark(args.benchmark).queries)[: len(QUERIES[kind])]
@@ -159,7 +164,7 @@ def _try(kind: str, trial: Trial, times: int, chance: Random) -> Violations:
             yield bool(outcome.problems)
 
 
-def _strike_spark(args: argparse.Namespace, chance: Random) -> Violations:
+def _strike_spark(args: Namespace, chance: Random) -> Violations:
     dataset, lengths = ensure(args), dict[tuple[str, int], float]()
 
     def strike(cell: Cell, victim: Victim) -> SparkOutcome:
@@ -173,7 +178,7 @@ def _strike_spark(args: argparse.Namespace, chance: Random) -> Violations:
     yield from _strike_queries(SPARK, args, args.victims, strike)
 
 
-def _strike_hosts(args: argparse.Namespace, chance: Random) -> Violations:
+def _strike_hosts(args: Namespace, chance: Random) -> Violations:
     dataset = ensure(args)
     problems = generate(_data_settings(args), dataset)
     say(f"{HOSTS}: data generated on a cluster; {_laws(problems)}")
@@ -187,7 +192,7 @@ def _strike_hosts(args: argparse.Namespace, chance: Random) -> Violations:
 
 
 def _strike_queries(
-    kind: str, args: argparse.Namespace, targets: Iterable[Target], strike: Callable[[Cell, Target], SparkOutcome]
+    kind: str, args: Namespace, targets: Iterable[Target], strike: Callable[[Cell, Target], SparkOutcome]
 ) -> Violations:
     """Strike the queries in turn. A run that ends before its strike does not count."""
     home = benchmark(args.benchmark)

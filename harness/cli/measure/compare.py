@@ -1,29 +1,10 @@
-"""Compare the speed, the memory and the answers of two commits, two engines, or two settings of one engine.
-
-A side is a commit of this repository, the name of an engine (embedded, duckdb, a peer, exec:PROGRAM), or with REPO a
-commit of the repository of an engine, which BUILD builds and EXEC starts. WORKERS and VARIANT may have two values, for
-base and for head. Base and head (by default the current work tree) are measured together, in `.compare/`. Both measure
-the same BENCHMARK, which a commit from before benchmarks were folders cannot.
-
-Exit code 1 means a regression, 2 a wrong answer or a crash of head, or an error; 0 means neither, also if nothing could
-be judged. The last line and `.compare/verdict-tpch.txt` (`.compare/verdict-graph.txt` for SUITE=graph) have the verdict
-as one word: wrong, interrupted, regression, undecided, improvement or unchanged. `undecided` means that a time was too
-short to be judged, or that an interval was too wide; it never counts as `unchanged`. make ends with 2 whenever its
-target fails: read the file, or run `.venv/bin/python -m harness compare BASE=main` for the exit code itself.
-
-`.compare/verdict-tpch.json` has the verdict with all samples. The summary is also written to
-`.compare/summary-tpch.md`, and appended to the file that GITHUB_STEP_SUMMARY names.
-
-Examples: make compare BASE=main; make compare BASE=embedded HEAD=duckdb BENCHMARK=examples/shop; make compare
-BASE=exec:./old HEAD=exec:./new; make compare BASE=embedded HEAD=embedded WORKERS=1,2; make compare REPO=../mine
-BASE=main BUILD="cargo build --release" EXEC=target/release/mine
-"""
+"""The command `compare`: its sides, its cells, and the files that it writes."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import shlex
+from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -37,8 +18,10 @@ from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError, naming
 from deltamark.harness.benchmarks.benchmark import DEFAULT, anywhere, benchmark
 from deltamark.harness.benchmarks.cell import AnyCell, Cell
+from deltamark.harness.cli.commands import command
 from deltamark.harness.cli.data.data import ensure
 from deltamark.harness.cli.options import add_data, batch_sizes, data_request, seconds, words, worker_counts
+from deltamark.harness.cli.parser import Parser
 from deltamark.harness.cli.sweep_options import rmat_scale
 from deltamark.harness.compare.cells import (
     PHYSICAL,
@@ -78,24 +61,14 @@ SIDES = ("base", "head")
 
 SETTINGS: Mapping[ComparedSuite, tuple[str, ...]] = {
     "tpch": (
-        "benchmark",
-        "sf",
-        "queries",
-        "workload",
-        "logical",
-        "physical",
-        "repo",
-        "build",
-        "exec",
-        "workers",
-        "variant",
+        "benchmark", "sf", "queries", "workload", "logical", "physical", "repo", "build", "exec", "workers", "variant",
     ),
     "graph": ("scale",),
-}
+}  # fmt: skip
 """The settings that only one suite has."""
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def _add_settings(parser: Parser) -> None:
     add = parser.add_argument
     add(
         "--suite", choices=SETTINGS, default="tpch", help="queries of a benchmark, or motifs in a graph (default: tpch)"
@@ -157,7 +130,29 @@ class OutputFiles:
         self.verdict.write_text(f"{outcome.verdict}\n", encoding="utf-8")
 
 
-def run(args: argparse.Namespace) -> int:
+@command("compare", _add_settings)
+def compare(args: Namespace) -> int:
+    """Compare the speed, the memory and the answers of two commits, two engines, or two settings of one engine.
+
+    A side is a commit of this repository, the name of an engine (embedded, duckdb, a peer, exec:PROGRAM), or with REPO
+    a commit of the repository of an engine, which BUILD builds and EXEC starts. WORKERS and VARIANT may have two
+    values, for base and for head. Base and head (by default the current work tree) are measured together, in
+    `.compare/`. Both measure the same BENCHMARK, which a commit from before benchmarks were folders cannot.
+
+    Exit code 1 means a regression, 2 a wrong answer or a crash of head, or an error; 0 means neither, also if nothing
+    could be judged. The last line and `.compare/verdict-tpch.txt` (`.compare/verdict-graph.txt` for SUITE=graph) have
+    the verdict as one word: wrong, interrupted, regression, undecided, improvement or unchanged. `undecided` means that
+    a time was too short to be judged, or that an interval was too wide; it never counts as `unchanged`. make ends with
+    2 whenever its target fails: read the file, or run `.venv/bin/python -m harness compare BASE=main` for the exit code
+    itself.
+
+    `.compare/verdict-tpch.json` has the verdict with all samples. The summary is also written to
+    `.compare/summary-tpch.md`, and appended to the file that GITHUB_STEP_SUMMARY names.
+
+    Examples: make compare BASE=main; make compare BASE=embedded HEAD=duckdb BENCHMARK=examples/shop; make compare
+    BASE=exec:./old HEAD=exec:./new; make compare BASE=embedded HEAD=embedded WORKERS=1,2; make compare REPO=../mine
+    BASE=main BUILD="cargo build --release" EXEC=target/release/mine
+    """
     other_settings = {name for suite, names in SETTINGS.items() if suite != args.suite for name in names}
     given = {name for name, value in args.usual.items() if vars(args)[name] != value}
     refuse_others(args.suite, {*args.usual} - other_settings, given)
@@ -187,7 +182,7 @@ def run(args: argparse.Namespace) -> int:
     return outcome.exit_code
 
 
-def _fill(args: argparse.Namespace) -> None:
+def _fill(args: Namespace) -> None:
     """Fill in the queries and the workloads that were not given."""
     home = benchmark(args.benchmark)
     of_tpch = args.benchmark == DEFAULT
@@ -195,7 +190,7 @@ def _fill(args: argparse.Namespace) -> None:
     args.workload = args.workload or (WORKLOADS if of_tpch else (home.workload,))
 
 
-def _requests(args: argparse.Namespace) -> tuple[SideRequest, SideRequest]:
+def _requests(args: Namespace) -> tuple[SideRequest, SideRequest]:
     workers, variants = _both("WORKERS", args.workers, 0), _both("VARIANT", args.variant, "")
     if args.suite != "graph":
         refuse_unknown_variants(benchmark(args.benchmark), args.queries, variants)
@@ -217,7 +212,7 @@ def _pair(text: str) -> tuple[str, ...]:
     return tuple(text.split(","))
 
 
-def _own_repository(args: argparse.Namespace) -> OwnRepository | None:
+def _own_repository(args: Namespace) -> OwnRepository | None:
     if args.repo is None:
         if args.build or args.exec:
             given = f"BUILD={args.build}" if args.build else f"EXEC={args.exec}"
@@ -228,17 +223,12 @@ def _own_repository(args: argparse.Namespace) -> OwnRepository | None:
     return OwnRepository(args.repo.resolve(), args.build, args.exec)
 
 
-def _queries(args: argparse.Namespace, both: tuple[SideSpec, SideSpec]) -> CompareRequest:
+def _queries(args: Namespace, both: tuple[SideSpec, SideSpec]) -> CompareRequest:
     home, other = benchmark(args.benchmark), "" if args.benchmark == DEFAULT else anywhere(args.benchmark)
     if other:
         refuse_benchmark(both, args.benchmark)
-    listed = cells(
-        home,
-        str(home.source.scale(args.sf)),
-        args.queries,
-        args.workload,
-        product(args.logical, args.physical),
-    )
+    sf, batchings = str(home.source.scale(args.sf)), product(args.logical, args.physical)
+    listed = cells(home, sf, args.queries, args.workload, batchings)
     dataset = ensure(args)
     rounds: dict[AnyCell, list[int]] = {
         cell: _checkpoints(cell, both, workload(dataset, cell.workload)) for cell in listed
@@ -252,7 +242,7 @@ def _checkpoints(cell: Cell, both: tuple[SideSpec, SideSpec], work: Workload) ->
     return min(found, key=lambda rounds: sum(each % (cell.logical * cell.physical) for each in rounds[:-1]))
 
 
-def _motifs(args: argparse.Namespace) -> CompareRequest:
+def _motifs(args: Namespace) -> CompareRequest:
     data = SideData("graph", args.data, str(args.scale), data_request(args).master)
     return CompareRequest({cell: [] for cell in motif_cells(args.scale)}, data)
 
@@ -263,7 +253,7 @@ def _packages(both: tuple[SideSpec, SideSpec]) -> Iterator[str]:
         yield "the sides pin different packages, but both run with the packages of this environment"
 
 
-def _command(args: argparse.Namespace) -> str:
+def _command(args: Namespace) -> str:
     names = ("suite", "base", "head", *SETTINGS[args.suite])
     named = {name: vars(args)[name] for name in names if name != "benchmark" or args.benchmark != DEFAULT}
     settings = {name.upper(): _word(value) for name, value in named.items() if value}

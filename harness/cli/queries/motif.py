@@ -1,26 +1,7 @@
-"""Count or list a motif in a graph, while edges change or in a static graph.
-
-A motif is a name (triangle, cyclic-triangle, 4-clique, 5-clique, 6-clique, diamond, house), or a list of atoms and
-conditions such as "e(a,b), e(b,c), e(a,c), a<b". A graph is generated (such as rmat:16), or read from a file of edges.
-Graphs are multisets: a repeated edge counts twice (once(a,b) counts it once), and an edge from a vertex to itself is an
-edge like any other. Exit code 2 means that a count was wrong.
-
-Example: make motif MOTIF=triangle GRAPH=rmat:16 CHECK=1
-
-The request of one run of `motif`, and the check of its counts.
-
-Motifs maintained while edges are inserted and deleted.
-
-Motifs on Spark: maintained while edges change, or counted in a static graph.
-
-Motifs in a static graph, found by BiGJoin over indexes of all edges.
-
-Counts of motifs on virtual shards, with the loads of the shards by BiGJoin and by BiGJoin-S.
-"""
+"""The command `motif`: on the embedded engine or on Spark, maintained or in a static graph, or on virtual shards."""
 
 from __future__ import annotations
 
-import argparse
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -40,7 +21,9 @@ from deltamark.datagen.graphs.generator import KINDS
 from deltamark.datagen.make import Wanted
 from deltamark.errors import DeltamarkError, unknown
 from deltamark.harness.check.answers import WrongAnswerError
+from deltamark.harness.cli.commands import command
 from deltamark.harness.cli.options import MAX_BATCHES, add_master, batch_size, whole, worker_count
+from deltamark.harness.cli.parser import Parser
 from deltamark.harness.console.console import say, warn, write_csv
 from deltamark.harness.console.progress import ProgressLine
 from deltamark.harness.console.table import text
@@ -281,7 +264,7 @@ SHOWN = ("count", "rows", "lists")
 GRAPHS = ", ".join(f"{kind}:N" for kind in KINDS)
 
 
-def options(parser: argparse.ArgumentParser) -> None:
+def _add_settings(parser: Parser) -> None:
     parser.add_argument("motif", help="name, or atoms and conditions")
     add = parser.add_argument_group("graph").add_argument
     add("--graph", default="rmat:12", help=f"{GRAPHS} or a file of edges")
@@ -311,7 +294,17 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--check", type=whole(0, MAX_BATCHES), default=0, metavar="N", help=text)
 
 
-def run(args: argparse.Namespace) -> int:
+@command("motif", _add_settings)
+def find_motif(args: Namespace) -> int:
+    """Count or list a motif in a graph, while edges change or in a static graph.
+
+    A motif is a name (triangle, cyclic-triangle, 4-clique, 5-clique, 6-clique, diamond, house), or a list of atoms and
+    conditions such as "e(a,b), e(b,c), e(a,c), a<b". A graph is generated (such as rmat:16), or read from a file of
+    edges. Graphs are multisets: a repeated edge counts twice (once(a,b) counts it once), and an edge from a vertex to
+    itself is an edge like any other. Exit code 2 means that a count was wrong.
+
+    Example: make motif MOTIF=triangle GRAPH=rmat:16 CHECK=1
+    """
     if args.workload not in WORKLOADS:
         raise unknown("workload", args.workload, WORKLOADS)
     pattern = motif(args.motif)

@@ -1,9 +1,10 @@
-"""Remove the records of this machine. Published numbers and the reference records stay."""
+"""The command that removes records."""
 
 from __future__ import annotations
 
 import argparse
 
+from deltamark.harness.cli.commands import command
 from deltamark.harness.cli.options import add_sf
 from deltamark.harness.cli.results.tables import add_machine, directory
 from deltamark.harness.cli.sweep_options import add_results
@@ -19,7 +20,9 @@ def options(parser: argparse.ArgumentParser) -> None:
     add_machine(parser)
 
 
+@command("clean-results", options)
 def run(args: argparse.Namespace) -> int:
+    """Remove the records of this machine. Published numbers and the reference records stay."""
     path = directory(args)
     with store.writing(path):
         stored = store.read(path)

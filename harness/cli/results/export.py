@@ -1,11 +1,4 @@
-"""Write the records of a machine in a format that other tools read.
-
-github-action-benchmark, bencher and asv are for the tools of these names; csv and parquet have a row for each cell and
-a column for each field. A time is that of the fastest run, in seconds, and sizes are in bytes. Cells without numbers
-are left out.
-
-The page docs/exports.md describes the formats.
-"""
+"""The command that exports records."""
 
 from __future__ import annotations
 
@@ -16,6 +9,7 @@ from pathlib import Path
 
 from deltamark.datagen.schema import scale_factor
 from deltamark.errors import DeltamarkError, naming
+from deltamark.harness.cli.commands import command
 from deltamark.harness.cli.options import add_benchmark
 from deltamark.harness.cli.results.tables import add_machine, benchmark_setting, directory, warn_of_foreign
 from deltamark.harness.cli.sweep_options import add_results
@@ -50,7 +44,16 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, metavar="FILE", help=text)
 
 
+@command("export", options)
 def run(args: argparse.Namespace) -> int:
+    """Write the records of a machine in a format that other tools read.
+
+    github-action-benchmark, bencher and asv are for the tools of these names; csv and parquet have a row for each cell
+    and a column for each field. A time is that of the fastest run, in seconds, and sizes are in bytes. Cells without
+    numbers are left out.
+
+    The page docs/exports.md describes the formats.
+    """
     if args.format is None:
         raise DeltamarkError("no format", "FORMAT is not given", f"write FORMAT=NAME, one of {', '.join(EXPORTS)}")
     export, path = EXPORTS[args.format], directory(args)

@@ -1,11 +1,4 @@
-"""Find the commits at which cells became slower or faster, and draw the history of each cell as one HTML file.
-
-The records of all machines below RESULTS are read, at any depth: those of make bench, or artifacts that were
-downloaded. BRANCH reads the records that a branch of git has instead, without checking it out. Every commit is a point:
-the median of its runs on one machine. Steps are found by E-divisive; they need about ten commits on one machine.
-
-Commits are ordered by their times in the repository, or by their first record if the repository does not have them.
-"""
+"""The command that shows the history of records."""
 
 from __future__ import annotations
 
@@ -15,6 +8,7 @@ from pathlib import Path
 
 from deltamark.datagen.schema import scale_factor
 from deltamark.errors import DeltamarkError, naming, unknown
+from deltamark.harness.cli.commands import command
 from deltamark.harness.cli.options import add_benchmark, words
 from deltamark.harness.cli.sweep_options import add_results
 from deltamark.harness.compare.trees import git
@@ -40,7 +34,17 @@ def options(parser: argparse.ArgumentParser) -> None:
     add("--output", type=Path, metavar="FILE", help=f"output file (default: {FILE} in RESULTS)")
 
 
+@command("history", options)
 def run(args: argparse.Namespace) -> int:
+    """Find the commits at which cells became slower or faster, and draw the history of each cell as one HTML file.
+
+    The records of all machines below RESULTS are read, at any depth: those of make bench, or artifacts that were
+    downloaded. BRANCH reads the records that a branch of git has instead, without checking it out. Every commit is a
+    point: the median of its runs on one machine. Steps are found by E-divisive; they need about ten commits on one
+    machine.
+
+    Commits are ordered by their times in the repository, or by their first record if the repository does not have them.
+    """
     repository = _repository(args.repo)
     files = in_branch(args.repo, args.branch) if args.branch else in_directory(args.results)
     measured, foreign = read(files, args.benchmark)

@@ -1,9 +1,4 @@
-"""Write the tables of the reference records into docs/results.md, and draw the README's figure from them.
-
-The records lie in results/reference; the tables go between the markers of the page.
-
-`make readme MACHINE=...` first replaces the reference of one suite by the last records of that directory of results.
-"""
+"""The command that writes the published page of results."""
 
 from __future__ import annotations
 
@@ -16,6 +11,7 @@ from pathlib import Path
 
 from deltamark.errors import DeltamarkError, naming
 from deltamark.harness.benchmarks.cell import THROUGHPUT
+from deltamark.harness.cli.commands import command
 from deltamark.harness.cli.options import add_sf
 from deltamark.harness.cli.results.tables import add_machine, directory, records
 from deltamark.harness.cli.sweep_options import add_results, add_suite
@@ -49,7 +45,15 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.set_defaults(sf=Decimal(1), machine=REFERENCE)
 
 
+@command("readme", options)
 def run(args: argparse.Namespace) -> int:
+    """Write the tables of the reference records into docs/results.md, and draw the README's figure from them.
+
+    The records lie in results/reference; the tables go between the markers of the page.
+
+    `make readme MACHINE=...` first replaces the reference of one suite by the last records of that directory of
+    results.
+    """
     reference = args.results / REFERENCE
     if directory(args) != reference:
         _replace_reference(args, reference)

@@ -1,7 +1,4 @@
-"""Write the report: one HTML file with charts and tables.
-
-It is made from records; git only adds the times and subjects of commits.
-"""
+"""The command that writes the report."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ from pathlib import Path
 
 from deltamark.errors import DeltamarkError, naming
 from deltamark.harness.benchmarks.cell import THROUGHPUT
+from deltamark.harness.cli.commands import command
 from deltamark.harness.cli.options import add_benchmark, add_sf
 from deltamark.harness.cli.results.tables import add_machine, dataset_of, directory, warn_of_foreign
 from deltamark.harness.cli.sweep_options import add_results
@@ -32,7 +30,12 @@ def options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--output", type=Path, metavar="FILE", help=text)
 
 
+@command("report", options)
 def run(args: argparse.Namespace) -> int:
+    """Write the report: one HTML file with charts and tables.
+
+    It is made from records; git only adds the times and subjects of commits.
+    """
     machine = directory(args)
     stored = store.read(machine)
     warn_of_foreign(stored, machine)

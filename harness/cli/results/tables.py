@@ -1,7 +1,4 @@
-"""Print the tables of a suite.
-
-They are made from records alone. The table `growth` has a column for each scale factor with records, whatever SF is.
-"""
+"""The command that prints tables, and the records that several commands read."""
 
 from __future__ import annotations
 
@@ -13,6 +10,7 @@ from pathlib import Path
 from deltamark.errors import DeltamarkError, unknown
 from deltamark.harness.benchmarks.benchmark import DEFAULT, benchmark
 from deltamark.harness.benchmarks.cell import THROUGHPUT
+from deltamark.harness.cli.commands import command
 from deltamark.harness.cli.options import add_benchmark, add_sf
 from deltamark.harness.cli.sweep_options import add_results, add_suite
 from deltamark.harness.console.console import say, terminal_width, warn
@@ -39,7 +37,13 @@ def add_machine(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--machine", default="", help=text)
 
 
+@command("tables", options)
 def run(args: argparse.Namespace) -> int:
+    """Print the tables of a suite.
+
+    They are made from records alone. The table `growth` has a column for each scale factor with records, whatever SF
+    is.
+    """
     tables = {table.name: table for table in _tables(args)}
     selected = [table for name, table in tables.items() if args.table in ("", name, name.partition("-")[0])]
     if not selected:

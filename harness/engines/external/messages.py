@@ -1,4 +1,7 @@
-"""The messages of the engine protocol, version 1: docs/protocol.md describes them."""
+"""The messages of the engine protocol, version 1: docs/protocol.md describes them.
+
+The texts of programs (names, messages, errors) are cleaned, since they reach terminals, tables and records.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ from msgspec import Meta, Struct
 from msgspec.structs import asdict, force_setattr
 
 from deltamark.harness.engines.base import Output
-from deltamark.harness.engines.external.process import plain
 
 PROTOCOL = 1
 
@@ -18,6 +20,21 @@ Columns = list[tuple[str, str]]
 
 Count = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 Seconds = Annotated[float, Meta(ge=0)]
+
+
+MAX_TEXT = 500
+"""The number of characters of a text of a program, at most. Not tuned."""
+
+
+def plain(text: str) -> str:
+    r"""Return the beginning of a text as one line, in which escapes stand for characters that cannot be printed.
+
+    >>> plain("mine\n1.0 \x1b[2J")
+    'mine 1.0 \\x1b[2J'
+    """
+    words = " ".join(text[: 2 * MAX_TEXT].split())
+    shown = "".join(each if each.isprintable() else each.encode("unicode_escape").decode("ascii") for each in words)
+    return shown if len(shown) <= MAX_TEXT else f"{shown[:MAX_TEXT]}..."
 
 
 class Request(Struct, frozen=True, tag_field="do", tag=str.lower):

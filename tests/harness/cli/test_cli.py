@@ -14,9 +14,8 @@ from support.paths import ROOT
 from deltamark.errors import DeltamarkError
 from deltamark.harness.__main__ import run
 from deltamark.harness.benchmarks.benchmark import benchmark
-from deltamark.harness.cli.commands import NAMES, load
+from deltamark.harness.cli.commands import NAMES, load, make_help
 from deltamark.harness.cli.main import main
-from deltamark.harness.cli.makehelp import help_text
 from deltamark.harness.cli.parser import Parser
 from deltamark.harness.console.console import INTERRUPTED
 from deltamark.harness.console.progress import line
@@ -163,7 +162,7 @@ def test_the_program_alone_prints_its_commands():
 
 @pytest.mark.parametrize("command", NAMES)
 def test_the_help_of_a_command_begins_with_a_line_of_its_own(command):
-    summary, *rest = load(command).__doc__.strip().splitlines()
+    summary, *rest = load(command).help.splitlines()
     assert summary.endswith(".")
     assert not rest or rest[0] == ""
 
@@ -171,7 +170,7 @@ def test_the_help_of_a_command_begins_with_a_line_of_its_own(command):
 def test_make_help_has_every_target():
     makefile = (ROOT / "Makefile").read_text()
     targets = re.search(r"^\.PHONY: (.*)$", makefile, re.MULTILINE)[1].split()
-    shown = help_text(makefile)
+    shown = make_help(makefile)
     assert all(f"\n  {target} " in shown for target in [*targets, *NAMES] if target != "$(COMMANDS)")
 
 

@@ -10,7 +10,7 @@ from support.harness.command_line import error_line
 
 from deltamark.errors import DeltamarkError, naming, refused
 from deltamark.harness.cli.main import environment_fault, main
-from deltamark.harness.cli.queries import sql
+from deltamark.harness.cli.queries import query
 
 DEFECTS = [
     ValueError("x"), TypeError("x"), KeyError("x"), AssertionError("x"), RuntimeError("x"), ImportError("x"),
@@ -25,7 +25,7 @@ def test_a_defect_keeps_its_traceback(monkeypatch, error):
         raise error
 
     assert environment_fault(error) is None
-    monkeypatch.setattr(sql, "run", fail)
+    monkeypatch.setattr(query, "say", fail)
     with pytest.raises(type(error)):
         main(["sql", "q01"])
 
@@ -56,7 +56,7 @@ def test_a_fault_is_reported_in_one_line_and_can_be_debugged(monkeypatch, capsys
     def fail(_):
         raise error
 
-    monkeypatch.setattr(sql, "run", fail)
+    monkeypatch.setattr(query, "say", fail)
     assert error_line(capsys, ["sql", "q01"]).startswith(f"error: {cause}")
     assert main(["sql", "q01", "--debug"]) == 2
     assert "Traceback" in capsys.readouterr().err

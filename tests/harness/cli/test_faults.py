@@ -24,8 +24,7 @@ from support.patience import patient
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.make import Wanted, make_data
-from deltamark.datagen.spark.interrupts import ended_if_interrupted, hush
-from deltamark.datagen.spark.session import deaths
+from deltamark.datagen.spark.session import deaths, ended_if_interrupted, hush
 from deltamark.errors import DeltamarkError
 
 

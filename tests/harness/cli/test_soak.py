@@ -20,7 +20,7 @@ from deltamark.harness.check.answers import Snapshot, difference
 from deltamark.harness.check.change_stream import no_report
 from deltamark.harness.check.oracle import sql_values
 from deltamark.harness.cli.main import main
-from deltamark.harness.cli.measure.soak import FIGURES, LINES, SoakLine, summary
+from deltamark.harness.cli.measure.watch import FIGURES, LINES, SoakLine, summary
 from deltamark.harness.engines.embedded import EmbeddedEngine
 from deltamark.harness.engines.plans import sql_inputs
 from deltamark.harness.engines.registry import open_stream

@@ -15,7 +15,7 @@ from deltamark.harness.benchmarks.cell import MotifCell
 from deltamark.harness.compare import motifs
 from deltamark.harness.compare.motifs import MotifServer, expected_count
 from deltamark.harness.compare.rule import QUANTITIES
-from deltamark.harness.compare.sides import LAYOUTS, SideError, SideSpec, opener
+from deltamark.harness.compare.sides import SERVERS, SideError, SideSpec, opener
 from deltamark.harness.measure.client import OracleReply, Request, SampleReply
 from deltamark.harness.suites.graphs.graph_data import oriented, stored
 
@@ -75,7 +75,7 @@ def test_counts_that_differ_from_run_to_run_are_wrong(server, monkeypatch):
 
 
 def test_sides_check_and_sample(directory):
-    both = [SideSpec(name, name, ROOT, LAYOUTS["graph"][0]) for name in ("base", "head")]
+    both = [SideSpec(name, name, ROOT, SERVERS["graph"]) for name in ("base", "head")]
     with opener(dict.fromkeys(both, directory), 600.0)() as sides:
         assert len({side.check(CELLS[1], []) for side in sides.values()}) == 1
         assert all(side.sample(CELLS[1])["time"] > 0 for side in sides.values())

@@ -24,7 +24,7 @@ from deltamark.harness.cli.measure.compare import _checkpoints
 from deltamark.harness.compare import gate, rule
 from deltamark.harness.compare import sides as side
 from deltamark.harness.compare.sides import (
-    LAYOUTS,
+    SERVERS,
     CellSettings,
     OwnRepository,
     SideRequest,
@@ -129,8 +129,8 @@ def test_engines_are_compared_over_a_folder(quick, tmp_path, monkeypatch):
 
 
 def test_a_commit_that_knows_no_folder_is_refused_in_one_line(tmp_path):
-    old = SideSpec("base", "base (v1)", tmp_path, LAYOUTS["tpch"][0])
-    new = SideSpec("head", "head (main)", ROOT, LAYOUTS["tpch"][0])
+    old = SideSpec("base", "base (v1)", tmp_path, SERVERS["tpch"])
+    new = SideSpec("head", "head (main)", ROOT, SERVERS["tpch"])
     refuse_benchmark([new], "shop")
     with pytest.raises(DeltamarkError, match=r"base \(v1\) knows TPC-H alone: shop; name a later commit"):
         refuse_benchmark([old, new], "shop")

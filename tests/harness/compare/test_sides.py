@@ -1,4 +1,4 @@
-"""The sides of a comparison: each measures in its own layout, over its own data."""
+"""The sides of a comparison: each measures by its own server, over its own data."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from deltamark.harness.benchmarks.cell import Cell, MotifCell
 from deltamark.harness.cli.main import main
 from deltamark.harness.compare.cells import SideData
 from deltamark.harness.compare.rule import QUANTITIES
-from deltamark.harness.compare.sides import LAYOUTS, ServedSide, SideError, SideRequest, SideSpec, opener, sides
+from deltamark.harness.compare.sides import SERVERS, ServedSide, SideError, SideRequest, SideSpec, opener, sides
 from deltamark.harness.measure.client import WarmReply
 from deltamark.harness.results.record import MEASURING
 
-NEW, OLD = LAYOUTS["tpch"]
+SERVER_MODULE = SERVERS["tpch"]
+DATA_MAKERS = {"tpch": "deltamark.datagen.make", "graph": "deltamark.datagen.graphs.make"}
 
 
 def test_a_side_checks_and_samples(chunked):
-    both = [SideSpec(name, name, ROOT, NEW) for name in ("base", "head")]
+    both = [SideSpec(name, name, ROOT, SERVER_MODULE) for name in ("base", "head")]
     cell = Cell("q04", "0.001", physical=500)
     rounds = chunked.rows("lineitem")
     with opener(dict.fromkeys(both, chunked.directory), 60.0)() as opened:
@@ -38,7 +39,7 @@ def test_a_side_that_measures_differently_is_refused():
         def warm(self, _="tpch"):
             return WarmReply()
 
-    side = ServedSide(SideSpec("base", "base (old)", ROOT, OLD), OldServer(), 1.0)
+    side = ServedSide(SideSpec("base", "base (old)", ROOT, SERVER_MODULE), OldServer(), 1.0)
     with pytest.raises(DeltamarkError, match=r"base \(old\) does not compare: .*number 0"):
         side.open()
 
@@ -86,17 +87,17 @@ def write_module(root: Path, name: str, text: str) -> None:
 
 
 def fake_repository(root: Path, suite: str) -> Path:
-    """Make a repository whose first commit has the oldest layout and data, and the second the newest."""
+    """Make a repository whose two commits have data of other versions."""
     git = ["git", "-c", "user.name=test", "-c", "user.email=test"]
     root.mkdir()
     (root / ".gitignore").write_text(".compare/\n")
     subprocess.run([*git, "init", "--quiet", "--initial-branch=main"], cwd=root, check=True)
-    for version, layout in enumerate(reversed(LAYOUTS[suite]), 1):
+    for version in (1, 2):
         subprocess.run([*git, "rm", "-r", "--quiet", "--ignore-unmatch", "."], cwd=root, check=True)
-        write_module(root, layout.server, SERVER)
-        write_module(root, layout.data_maker, DATA_MAKER.replace("VERSION", str(version)))
+        write_module(root, SERVERS[suite], SERVER)
+        write_module(root, DATA_MAKERS[suite], DATA_MAKER.replace("VERSION", str(version)))
         subprocess.run([*git, "add", "--all"], cwd=root, check=True)
-        subprocess.run([*git, "commit", "--quiet", "--message", f"layout {version}"], cwd=root, check=True)
+        subprocess.run([*git, "commit", "--quiet", "--message", f"version {version}"], cwd=root, check=True)
     return root
 
 
@@ -107,11 +108,10 @@ def fake_repository(root: Path, suite: str) -> Path:
         ("graph", "10", MotifCell("triangle", "rmat:10"), ("graph-rmat-10-v1", "graph-rmat-10-v2")),
     ],
 )
-def test_a_commit_with_the_oldest_layout_and_data_is_measured(tmp_path, suite, size, cell, directories):
+def test_a_commit_with_data_of_another_version_is_measured_over_its_own(tmp_path, suite, size, cell, directories):
     repository = fake_repository(tmp_path / "repository", suite)
     data = SideData(suite, tmp_path / "data", size, "local[1]")
     with sides(repository, SideRequest("main~1"), SideRequest("main"), suite) as both:
-        assert [side.layout for side in both] == [*reversed(LAYOUTS[suite])]
         made = data.make(both, lambda *_: None)
         assert [directory.name for directory in made.values()] == [*directories]
         with opener(made, 10.0)() as opened:
@@ -120,9 +120,9 @@ def test_a_commit_with_the_oldest_layout_and_data_is_measured(tmp_path, suite, s
 
 
 def test_a_commit_that_cannot_make_its_data_is_named(tmp_path):
-    write_module(tmp_path, OLD.data_maker, "raise SystemExit('no room')")
+    write_module(tmp_path, DATA_MAKERS["tpch"], "raise SystemExit('no room')")
     data = SideData("tpch", tmp_path / "data", "0.01", "local[1]")
-    side = SideSpec("base", "base (old)", tmp_path, OLD)
+    side = SideSpec("base", "base (old)", tmp_path, SERVER_MODULE)
     with pytest.raises(DeltamarkError, match=r"base \(old\) cannot make its data: no room; name another commit"):
         data.make([side], lambda *_: None)
 

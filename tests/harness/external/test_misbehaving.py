@@ -13,7 +13,6 @@ from support.harness.processes import all_end
 from support.paths import ROOT
 
 from deltamark.errors import DeltamarkError
-from deltamark.harness.engines.external import process as lines
 from deltamark.harness.engines.external import program
 from deltamark.harness.engines.external.messages import Apply, ApplyReply, Feed, Reply, State
 from deltamark.harness.engines.external.program import Program
@@ -119,7 +118,7 @@ def test_a_program_may_write_much_to_standard_error_and_go_on():
     running = started("apply", code)
     with nothing_left(running):
         assert running.request(Apply(), ApplyReply).changes == 7
-        assert len(running._lines._said) <= lines.MAX_KEPT_BYTES
+        assert len(running._lines._said) <= program.MAX_KEPT_BYTES
     assert not running.unclean_end
 
 

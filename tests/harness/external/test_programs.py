@@ -26,8 +26,7 @@ from deltamark.harness.check.run_check import open_check
 from deltamark.harness.cli.main import main
 from deltamark.harness.engines.external import engine as external
 from deltamark.harness.engines.external import named, program
-from deltamark.harness.engines.external.messages import HelloReply
-from deltamark.harness.engines.external.process import plain
+from deltamark.harness.engines.external.messages import HelloReply, plain
 from deltamark.harness.engines.registry import capabilities, known_engine, open_engine, open_stream
 from deltamark.harness.measure.client import CellRequest
 from deltamark.harness.measure.runs import answers_of, measured, timed_run

@@ -119,7 +119,7 @@ def test_bench_marks_a_time_that_is_not_plausible(chunked, tmp_path, capsys):
 
 
 def test_conformance_reports_times_that_are_not_plausible(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr("deltamark.harness.cli.measure.conformance.run_all", lambda _: iter(()))
+    monkeypatch.setattr("deltamark.harness.cli.measure.engines.run_all", lambda _: iter(()))
     in_feed = {
         "feed": "super().feed(request); self.reply = super().apply(request); return {}",
         "apply": "return self.reply | {'seconds': 1e-6}",

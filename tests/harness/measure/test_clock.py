@@ -13,12 +13,12 @@ CLOCK = "system/clock.py"
 
 DEADLINES = {
     "chaos/cluster.py", "chaos/running.py", "compare/trees.py", "engines/external/keeper.py",
-    "engines/external/process.py", "measure/child.py", "suites/memory.py",
+    "engines/external/program.py", "measure/child.py", "suites/memory.py",
 }  # fmt: skip
 """Modules that wait for a process or a file, up to a deadline."""
 
 PROGRESS = {
-    "cli/measure/bench.py", "cli/queries/verify.py", "compare/gate.py", "console/progress.py",
+    "cli/measure/bench.py", "cli/queries/check.py", "compare/gate.py", "console/progress.py",
     "suites/reporter.py",
 }  # fmt: skip
 """Modules that print how long a command has taken, or will take."""

@@ -7,11 +7,9 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from unittest.mock import Mock, patch
 
-from deltamark.datagen import make, prebatch, tpch
+from deltamark.datagen import make, nexmark, prebatch, skew, tpch
 from deltamark.datagen.graphs import make as make_graph
 from deltamark.datagen.graphs.generator import graph
-from deltamark.datagen.nexmark import source as nexmark
-from deltamark.datagen.skew import rewriting
 from deltamark.datagen.spark.session import run_task
 from deltamark.errors import DeltamarkError
 
@@ -21,7 +19,7 @@ def tasks_in_process():
     with ExitStack() as patches:
         for module in (make, make_graph):
             patches.enter_context(patch.object(module, "session", lambda *_: nullcontext(Mock())))
-        for module in (tpch, prebatch, rewriting, make_graph, nexmark):
+        for module in (tpch, prebatch, skew, make_graph, nexmark):
             patches.enter_context(patch.object(module, "run_tasks", _run_tasks))
         yield
 

@@ -1,4 +1,4 @@
-"""The events of Nexmark: in each cycle of 50 events a person, three auctions, and 46 bids.
+"""Nexmark: in each cycle of 50 events a person, three auctions, and 46 bids.
 
 Proportions, hot values and leads are those of Nexmark's generator. A value is a function of the number of its event, so
 a stream does not depend on the tasks that draw it, and a shorter stream is a prefix of a longer one.
@@ -12,19 +12,32 @@ a stream does not depend on the tasks that draw it, and a shorter stream is a pr
 - A price is one of 6,001 values with evenly spaced logarithms, from 1 to 1,000,000 dollars in cents. Nexmark rounds a
   power to cents, whose last digit may depend on the machine.
 - Times are milliseconds since 1970. Names of columns are in lower case, with underscores.
+
+Scale factor 1 is a million events, drawn in blocks by a Spark job. Event i arrives in round i, so the rows of a
+relation do not arrive in each round. The table side_input arrives in round 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
-from deltamark.datagen.nexmark.texts import digits, joined, letters, uniform, words
+from deltamark.datagen.schema import CHANGES_SCHEMA, Relations, relation
+from deltamark.datagen.seeded import hashed
+from deltamark.datagen.source import Parts, Source
+from deltamark.datagen.spark.session import run_tasks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 CYCLE = 50
 """The number of events in a cycle."""
@@ -80,6 +93,41 @@ class EventKind:
         """Draw the rows among the events start to stop - 1."""
         values = self.draw(self.events_of(np.arange(self.rows_of(start), self.rows_of(stop))))
         return pa.RecordBatch.from_arrays([pa.array(values[name]) for name in self.schema.names], schema=self.schema)
+
+
+HASH_BYTES = 8
+ALPHABET = 26
+
+
+def uniform(purpose: str, events: np.ndarray, size: int | np.ndarray) -> np.ndarray:
+    """Draw a number from 0 to size - 1 for each event."""
+    return hashed(f"nexmark {purpose}", events) % size
+
+
+def words(purpose: str, events: np.ndarray, known: Sequence[str]) -> pa.StringArray:
+    """Draw one of the known words for each event."""
+    return pa.array(known, pa.string()).take(pa.array(uniform(purpose, events, len(known))))
+
+
+def letters(purpose: str, events: np.ndarray, low: int, high: int) -> pa.StringArray:
+    """Draw a text of `low` to `high` lower-case letters for each event."""
+    lengths = low + uniform(f"{purpose} length", events, high - low + 1)
+    hashes = [hashed(f"nexmark {purpose} {part}", events) for part in range(-(-high // HASH_BYTES))]
+    drawn = np.stack(hashes, axis=1).astype("<i8").view(np.uint8) % ALPHABET + ord("a")
+    kept = drawn[np.arange(drawn.shape[1]) < lengths[:, None]]
+    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int32)
+    return pa.StringArray.from_buffers(len(events), pa.py_buffer(ends), pa.py_buffer(kept.astype(np.uint8)))
+
+
+def digits(purpose: str, events: np.ndarray, size: int) -> pa.StringArray:
+    """Draw a decimal number of `size` digits for each event."""
+    drawn = pa.array(uniform(purpose, events, 10**size)).cast(pa.string())
+    return pc.utf8_lpad(drawn, size, "0")
+
+
+def joined(gap: str, *parts: pa.StringArray | str) -> pa.StringArray:
+    """Concatenate texts, with `gap` between them."""
+    return pc.binary_join_element_wise(*parts, gap)
 
 
 def _schema(numbers: str, texts: str) -> pa.Schema:
@@ -190,3 +238,89 @@ def side_input() -> pa.Table:
     """Return the static table of query 13: a text for each number that an auction modulo 10,000 can have."""
     keys = np.arange(SIDE_KEYS)
     return pa.table([pa.array(keys), letters("side input", keys, 8, 8)], schema=_schema("key", "value"))
+
+
+VERSION = 2
+"""The version of the events."""
+
+EVENTS = 1_000_000
+"""The events of scale factor 1."""
+
+BLOCK_EVENTS = 500_000
+"""The number of events of a task, whose largest file has about 80 MB. Not tuned."""
+
+SIDE_INPUT = "side_input"
+
+RELATIONS = Relations((
+    relation(
+        "auction", "", "id",
+        "id:int initial_bid:int reserve:int date_time:int expires:int seller:int category:int item_name:text "
+        "description:text extra:text",
+        references=(("seller", "person"),),
+    ),
+    relation(
+        "bid", "", "", "auction:int bidder:int price:int date_time:int channel:text url:text extra:text",
+        references=(("auction", "auction"), ("bidder", "person")),
+    ),
+    relation(
+        "person", "", "id",
+        "id:int date_time:int name:text email_address:text credit_card:text city:code state:code extra:text",
+    ),
+    relation(SIDE_INPUT, "", "key", "key:int value:text", roles=("fixed",)),
+))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class BlockTask:
+    """The events start to stop - 1 of a relation, to be written to a file."""
+
+    kind: str
+    start: int
+    stop: int
+    path: Path
+
+
+class NexmarkGenerator(Source):
+    name = "nexmark"
+    relations = RELATIONS
+
+    def __init__(self, block_events: int = BLOCK_EVENTS) -> None:
+        self._block_events = block_events
+
+    def version(self) -> str:
+        return f"events{VERSION}"
+
+    def parts(
+        self, spark: Callable[[], SparkSession], sf: Decimal, making: Path, report: Callable[[int, int], None]
+    ) -> Parts:
+        events = int(sf * EVENTS)
+        starts = range(0, events, self._block_events)
+        tasks = [
+            BlockTask(kind, start, min(start + self._block_events, events), making / f"{kind}-{number:05}.parquet")
+            for kind in KINDS
+            for number, start in enumerate(starts)
+        ]
+        run_tasks(spark(), write_block, tasks, lambda: report(sum(task.path.exists() for task in tasks), len(tasks)))
+        files = {kind: [task.path for task in tasks if task.kind == kind] for kind in KINDS}
+        files[SIDE_INPUT] = [making / f"{SIDE_INPUT}.parquet"]
+        pq.write_table(side_input(), files[SIDE_INPUT][0])
+        return Parts(RELATIONS, files, {name: _write_rounds(name, events, making) for name in RELATIONS})
+
+
+def write_block(task: BlockTask) -> None:
+    """Write the events of a block, whole or not at all."""
+    making = task.path.with_suffix(".making")
+    pq.write_table(pa.Table.from_batches([KINDS[task.kind].batch(task.start, task.stop)]), making)
+    making.rename(task.path)
+
+
+def _write_rounds(name: str, events: int, making: Path) -> Path:
+    """Write the round in which each row arrives."""
+    path, kind = making / f"rounds of {name}.parquet", KINDS.get(name)
+    rows = np.arange(side_input().num_rows if kind is None else kind.rows_of(events))
+    rounds = np.zeros_like(rows) if kind is None else kind.events_of(rows)
+    pq.write_table(pa.table([rows, np.ones_like(rows), rounds], schema=CHANGES_SCHEMA), path)
+    return path
+
+
+NEXMARK = NexmarkGenerator()

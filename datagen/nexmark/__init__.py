@@ -1,1 +1,0 @@
-"""Nexmark: the events of an auction house, and their storage."""

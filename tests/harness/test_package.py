@@ -92,9 +92,14 @@ def test_the_command_is_a_function():
 
 def test_setup_installs_the_locks_and_then_the_project(monkeypatch, tmp_path):
     calls = []
+
+    def run(words, check, env):
+        assert "compression = stored" in Path(env["DIST_EXTRA_CONFIG"]).read_text()
+        calls.append([*words, check])
+
     monkeypatch.setattr(setup, "VENV", tmp_path)
     monkeypatch.setattr(setup.venv.EnvBuilder, "create", lambda _self, _path: None)
-    monkeypatch.setattr(setup.subprocess, "run", lambda words, check: calls.append([*words, check]))
+    monkeypatch.setattr(setup.subprocess, "run", run)
     assert setup.main() == 0
     *locks, project = calls
     assert ["--require-hashes" in each for each in calls] == [True, True, False]

@@ -23,6 +23,7 @@ from support.harness.local_tasks import tasks_in_process
 from support.paths import ROOT
 from support.patience import measure_patience, patient
 
+from deltamark.dataflow.kernels import compiled_before
 from deltamark.dataflow.sql.query import sql
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.make import Wanted, make_data
@@ -69,6 +70,19 @@ def pytest_runtestloop(session: pytest.Session) -> None:
     """
     if not hasattr(session.config, "workerinput") and not session.config.getoption("collectonly"):
         ensure_compiled()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Generator[None, object, object]:
+    """Let one process after the other collect the tests while the kernels are compiled.
+
+    The first one compiles the modules of the tests and of large packages. Measured: 14 CPU seconds instead of 7.
+    """
+    if not hasattr(session.config, "workerinput") or compiled_before():
+        return (yield)
+    with (session.config._tmp_path_factory.getbasetemp().parent / "collection").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return (yield)
 
 
 @pytest.hookimpl(wrapper=True)

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
-from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from support.paths import ROOT
 
-from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.make import Wanted
 from deltamark.datagen.spark.java import java_home, major_version
 from deltamark.errors import DeltamarkError
 
@@ -65,20 +59,3 @@ def test_without_java_the_bundled_runtime_works(tmp_path, environ):
     flagged = subprocess.run([java, "--add-modules=jdk.incubator.vector", "-version"], capture_output=True, check=False)
     assert flagged.returncode == 0
     assert java_home(environ, tmp_path) == home  # making it again is harmless
-
-
-@pytest.mark.waits(15)
-def test_the_pipeline_runs_without_any_java(tmp_path):
-    environ = {name: value for name, value in os.environ.items() if not name.startswith(("JAVA", "SPARK", "PYSPARK"))}
-    tools = tmp_path / "bin"
-    tools.mkdir()
-    for name in ("bash", "dirname", "env", "ls", "nice", "ps", "readlink", "rm", "sh", "uname"):
-        path = subprocess.run(["sh", "-c", f"command -v {name}"], capture_output=True, text=True, check=False).stdout
-        if path.startswith("/"):
-            (tools / name).symlink_to(path.strip())
-    ran = subprocess.run(
-        [sys.executable, "-m", "harness", "data", "SF=0.001", f"DATA={tmp_path}", "MASTER=local[2]"],
-        cwd=ROOT, env={**environ, "PATH": str(tools)}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert ran.returncode == 0, ran.stderr
-    assert Dataset.open(Wanted(tmp_path, Decimal("0.001")).directory).rows("orders") == 1500

@@ -5,9 +5,7 @@ from __future__ import annotations
 import json
 import os
 from decimal import Decimal
-from itertools import islice
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import numpy as np
@@ -60,7 +58,7 @@ def test_a_changed_manifest_is_an_error_or_leads_to_the_same_rows(directory, sea
     """With a corrected digest, the change shows in the structure, in the values of the files, or in fewer rows."""
     path = directory / FILE
     raw, expected = json.loads(path.read_text()), rows(Dataset.open(directory))
-    for name, mutant in islice(mutants(raw), Random().randrange(24), None, 24):  # other places in each run
+    for name, mutant in mutants(raw, every=24):
         write(path, mutant, sealed=sealed)
         try:
             found = rows(Dataset.open(directory))

@@ -149,6 +149,7 @@ def test_an_example_with_more_rows_than_checked_kernels_have_memory_for_is_unfit
 
 
 def test_a_child_that_is_killed_is_reported_and_the_others_go_on(monkeypatch):
+    monkeypatch.setattr("fuzz.watch.MAX_SHRUNK", 1)
     seeds = deadly(monkeypatch, lambda: os.kill(os.getpid(), signal.SIGKILL))
     assert seeds
     found, said = explored("worker", 0, 8)

@@ -91,14 +91,22 @@ def test_the_command_is_a_function():
 
 
 def test_setup_installs_the_locks_and_then_the_project(monkeypatch, tmp_path):
-    calls = []
+    calls, installed = [], []
+
+    def run(words, check, env):
+        assert "compression = stored" in Path(env["DIST_EXTRA_CONFIG"]).read_text()
+        assert check
+        calls.append(words)
+        installed.append(Path(words[-1]).read_text() if "-r" in words else words[-1])
+
     monkeypatch.setattr(setup, "VENV", tmp_path)
     monkeypatch.setattr(setup.venv.EnvBuilder, "create", lambda _self, _path: None)
-    monkeypatch.setattr(setup.subprocess, "run", lambda words, check: calls.append([*words, check]))
+    monkeypatch.setattr(setup.subprocess, "run", run)
     assert setup.main() == 0
-    *locks, project = calls
-    assert ["--require-hashes" in each for each in calls] == [True, True, False]
+    assert ["--require-hashes" in each for each in calls] == [True, True, True, False]
     assert all("--no-deps" in each for each in calls)
-    assert [Path(each[-2]).name for each in locks] == ["requirements-build.lock", "requirements.lock"]
-    assert project[-5:] == ["--no-deps", "--no-build-isolation", "--editable", str(ROOT), True]
+    assert calls[-1][-4:] == ["--no-deps", "--no-build-isolation", "--editable", str(ROOT)]
+    build, *packages, project = installed
+    assert (build, project) == ((ROOT / "requirements-build.lock").read_text(), str(ROOT))
+    assert sorted("\n".join(packages).splitlines()) == sorted((ROOT / "requirements.lock").read_text().splitlines())
     assert (tmp_path / "ready").exists()

@@ -10,6 +10,7 @@ from decimal import Decimal
 import duckdb
 import pytest
 from support.harness.local_tasks import tasks_in_process
+from support.harness.near_server import Near
 from support.harness.programs import faulty
 from support.paths import ROOT
 
@@ -19,6 +20,9 @@ from deltamark.harness.benchmarks.benchmark import _read, anywhere, benchmark, d
 from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.cli.main import main
 from deltamark.harness.results import store
+from deltamark.harness.suites import registry
+
+pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 
 QUERIES = (
     "best_customers", "mean_discount", "never_sold", "orders_by_status", "revenue_by_category", "waiting",
@@ -52,6 +56,12 @@ def run(shop, tmp_path, capsys):
         return main([name, *words, f"BENCHMARK={shop}", *data, *where]), capsys.readouterr()
 
     return run_command
+
+
+@pytest.fixture
+def near(monkeypatch):
+    """Measure in children of this process: a server of its own would load all kernels for a cell or two."""
+    monkeypatch.setattr(registry, "MeasurementClient", Near)
 
 
 def test_a_folder_has_the_queries_of_its_files(shop):
@@ -89,6 +99,7 @@ def test_engines_are_measured_and_compared_in_tables_of_their_own(run, tmp_path)
     assert len(json.loads(said.out)) > 0
 
 
+@pytest.mark.usefixtures("near")
 def test_tables_and_the_report_need_records_alone(shop, run, tmp_path, capsys):
     moved = shop.with_name("moved")
     assert run("bench", "QUERIES=waiting", "ENGINES=embedded", "PHYSICAL=1000", "RUNS=1", "SAMPLE=1")[0] == 0
@@ -102,6 +113,7 @@ def test_tables_and_the_report_need_records_alone(shop, run, tmp_path, capsys):
         moved.rename(shop)
 
 
+@pytest.mark.usefixtures("near")
 @pytest.mark.parametrize("nulls", [True, False])
 def test_only_programs_that_take_null_get_rows_with_null(run, tmp_path, nulls):
     """The shipping date of an order is NULL at first. The program fails unless `open` declares a nullable column."""
@@ -118,6 +130,7 @@ def test_only_programs_that_take_null_get_rows_with_null(run, tmp_path, nulls):
     assert nulls or "it takes no NULL in its inputs, which " in record.problem
 
 
+@pytest.mark.usefixtures("near")
 def test_an_edited_query_is_measured_again(run, tmp_path):
     file = tmp_path / "busy.sql"
     words = (f"SQL={file}", "ENGINES=embedded", "PHYSICAL=1000", "RUNS=1", "SAMPLE=1")
@@ -205,6 +218,7 @@ def test_an_engine_is_graded_for_each_query(run):
     assert "at the end of every batch" in said.out
 
 
+@pytest.mark.usefixtures("near")
 def test_a_query_that_our_sql_lacks_is_refused_and_others_are_measured(run, tmp_path):
     file = tmp_path / "middle.sql"
     file.write_text("SELECT median(quantity) AS middle FROM lines")

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import html
 import re
-from dataclasses import replace
 
 import pytest
 from support.harness.history_records import history_of, measured, noisy_step
-from support.harness.report_records import ON_SPARK, RECORDS, REPORT, TABLE_RECORDS, record
+from support.harness.report_records import ON_SPARK, RECORDS, TABLE_RECORDS, page_of, record
 from support.harness.suite_records import distances
 from support.harness.suite_records import record as table_record
 
-from deltamark.harness.report.page import page
 from deltamark.harness.report.sections.history import history_page
 from deltamark.harness.results.record import EngineInfo
 
@@ -35,12 +33,12 @@ def findings(text):
 
 
 def of(records, table_records=()):
-    return findings(page(replace(REPORT, records=records, table_records=table_records)))
+    return findings(page_of(records, table_records))
 
 
 def rows(records, name, table_records=()):
     """Return the texts of the rows of a table."""
-    text = page(replace(REPORT, records=records, table_records=table_records))
+    text = page_of(records, table_records)
     table = re.search(rf'<details id="table-{name}".*?</table>', text, re.DOTALL)
     body = re.findall(r"<tr.*?</tr>", table[0].partition("<tbody>")[2], re.DOTALL)
     return [[html.unescape(cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)] for row in body]
@@ -80,7 +78,7 @@ def test_a_mean_over_fewer_queries_is_marked():
 
 
 def test_a_strip_of_workers_has_all_engines():
-    text = page(replace(REPORT, records=OF_TWO_ENGINES, table_records=()))
+    text = page_of(OF_TWO_ENGINES)
     section = text.partition('<section id="workers">')[2].partition("</section>")[0]
     names = re.findall(r'<span class="name">([^<]+)</span>', section)
     assert len(names) == len({*names}) == 6
@@ -107,7 +105,7 @@ def test_coverage_counts_queries_and_has_the_reasons_of_gaps():
 
 
 def test_a_filter_by_engine_finds_its_rows_by_the_short_name():
-    text = page(replace(REPORT, records=OF_TWO_ENGINES, table_records=()))
+    text = page_of(OF_TWO_ENGINES)
     table = re.search(r'<details id="table-physical".*?</details>', text, re.DOTALL)[0]
     rows = re.findall(r'<tr data-query="(\w+)" data-engine="([^"]*)"><th[^>]*>([^<]*)', table)
     assert rows == [

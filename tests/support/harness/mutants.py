@@ -5,24 +5,35 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterator
+from itertools import islice
+from random import Random
 from typing import Any
 
 Path = tuple[str | int, ...]
+Change = Callable[[Any, Any], None]
+"""A function that changes an entry of a list or of an object, given the list or object and the key."""
+
 VALUES = [None, [], {}, "x", "", -1, 0, 1.5, 10**30, True, [[]], float("nan")]
 
 
-def mutants(raw: dict[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield a description and the mutant: a value is replaced, a key dropped or added, or a list doubled."""
-    for path in list(_places(raw)):
+def mutants(raw: dict[str, Any], every: int = 1) -> Iterator[tuple[str, Any]]:
+    """Yield a description and the mutant. every: the step from one mutant to the next, which begins at random."""
+    for name, path, change in islice(_changes(raw), Random().randrange(every), None, every):
+        yield name, _changed(raw, path, change)
+
+
+def _changes(raw: dict[str, Any]) -> Iterator[tuple[str, Path, Change]]:
+    """Yield all changes of one place: a value is replaced, a key dropped or added, or a list doubled."""
+    for path in _places(raw):
         for value in VALUES:
-            yield f"{path} := {value!r}", _changed(raw, path, lambda at, key, value=value: at.__setitem__(key, value))
+            yield f"{path} := {value!r}", path, lambda at, key, value=value: at.__setitem__(key, value)
         if path:
-            yield f"{path} dropped", _changed(raw, path, lambda at, key: at.__delitem__(key))
+            yield f"{path} dropped", path, lambda at, key: at.__delitem__(key)
         value = _value_at(raw, path)
         if isinstance(value, dict):
-            yield f"{path} gets a key", _changed(raw, path, lambda at, key: at[key].__setitem__("more", 1))
+            yield f"{path} gets a key", path, lambda at, key: at[key].__setitem__("more", 1)
         if isinstance(value, list):
-            yield f"{path} is doubled", _changed(raw, path, lambda at, key: at.__setitem__(key, at[key] * 2))
+            yield f"{path} is doubled", path, lambda at, key: at.__setitem__(key, at[key] * 2)
 
 
 def same(one: Any, other: Any) -> bool:
@@ -45,7 +56,7 @@ def _value_at(raw: Any, path: Path) -> Any:
     return raw
 
 
-def _changed(raw: dict[str, Any], path: Path, change: Callable[[Any, Any], None]) -> Any:
+def _changed(raw: dict[str, Any], path: Path, change: Change) -> Any:
     whole = {"whole": copy.deepcopy(raw)}
     *above, last = ("whole", *path)
     change(_value_at(whole, tuple(above)), last)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from msgspec import json
 from support.harness.records import changed
 from support.harness.suite_records import record as row_record
 
 from deltamark.harness.benchmarks.cell import Cell
-from deltamark.harness.report.page import ReportData
+from deltamark.harness.report.page import ReportData, page
 from deltamark.harness.results.record import Origin, blank_record
 
 HOSTILE = "<script>fetch('//x')</script> \" ' & </style> -->"
@@ -70,3 +73,12 @@ ON_SPARK = [
     record("q04", 100_000, 1, 4.0, engine="spark", workers=3),
     record("q04", 100_000, 1, 8.0, engine="spark-sql", workers=2, state_bytes=0),
 ]
+_PAGES: dict[bytes, str] = {}
+
+
+def page_of(records, table_records=()):
+    """Return the page of some records. It is made once in a process, because it takes half a CPU second or more."""
+    key = json.encode((records, table_records))
+    if key not in _PAGES:
+        _PAGES[key] = page(replace(REPORT, records=records, table_records=table_records))
+    return _PAGES[key]

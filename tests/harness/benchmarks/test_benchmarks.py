@@ -20,7 +20,7 @@ from deltamark.harness.benchmarks.benchmark import _read, anywhere, benchmark, d
 from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.cli.main import main
 from deltamark.harness.results import store
-from deltamark.harness.suites import registry
+from deltamark.harness.suites import throughput
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 
@@ -61,7 +61,7 @@ def run(shop, tmp_path, capsys):
 @pytest.fixture
 def near(monkeypatch):
     """Measure in children of this process: a server of its own would load all kernels for a cell or two."""
-    monkeypatch.setattr(registry, "MeasurementClient", Near)
+    monkeypatch.setattr(throughput, "MeasurementClient", Near)
 
 
 def test_a_folder_has_the_queries_of_its_files(shop):

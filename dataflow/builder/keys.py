@@ -51,13 +51,13 @@ class Interner:
     def of(cls, program: Program, types: Sequence[Type]) -> Interner:
         """Make the interner of keys of some types."""
         with program.building(ProgramPart()):
-            reserve = program.memory.reserve
+            reserve, unset = program.memory.reserve, program.memory.reserve_unset
             stored = tuple(program.array() for _ in types)
             block = program.block(
                 InternerBlock, columns=len(types), table=reserve(TABLE_ENTRIES), mask=TABLE_ENTRIES - 1,
-                free=reserve(UNBOUNDED_WORDS), stored=program.table(list(map(program.read, stored))),
+                free=unset(UNBOUNDED_WORDS), stored=program.table(list(map(program.read, stored))),
                 count=reserve(UNBOUNDED_WORDS), empty_since=reserve(UNBOUNDED_WORDS),
-                waiting=reserve(UNBOUNDED_WORDS), frontier=program.frontier,
+                waiting=unset(UNBOUNDED_WORDS), frontier=program.frontier,
             )  # fmt: skip
             for column, type_ in enumerate(types):
                 if type_.kind == "text":
@@ -297,17 +297,17 @@ def key_ids(program: Program, key: Key, rows: RowCount, incoming: CellAddress, *
     if key.form == "interned" or (direct and not key.text_digits):
         block = program.block(KeyMap, hashed=0, low=key.low, high=key.high, interned=key.next_id_address)
         return KeyIds(block, key.high - key.low + 1)
-    reserve = program.memory.reserve
+    reserve, unset = program.memory.reserve, program.memory.reserve_unset
     keys = key.high - key.low + 1
     if is_paged(keys - 1, rows.bound) and not key.text_digits:
         block = program.block(
             KeyMap, hashed=1, low=key.low, high=key.high,
-            **{each: reserve(keys) for each in ("free", "pages", "runs", "members")},
+            free=unset(keys), pages=reserve(keys), runs=unset(keys), members=reserve(keys),
         )  # fmt: skip
         return KeyIds(block, keys + RUN_KEYS)
     block = program.block(
         KeyMap, hashed=1, low=key.low, high=key.high, mask=HASHED_ENTRIES - 1, table=reserve(2 * HASHED_ENTRIES),
-        free=reserve(UNBOUNDED_WORDS), keys=reserve(UNBOUNDED_WORDS),
+        free=unset(UNBOUNDED_WORDS), keys=unset(UNBOUNDED_WORDS),
     )  # fmt: skip
     program.add(CHECK_ROOM, keys=block, coming=incoming)
     for digit in key.text_digits:

@@ -90,7 +90,7 @@ class Program:
 
     def __init__(self, workers: int = 1) -> None:
         self.workers = workers
-        self.memory = Memory()
+        self.memory = Memory() if workers == 1 else Memory(pool=None)
         self.memory.owner = self.base = ProgramPart()
         """The part of the memory that the whole program uses."""
         self._chunk = self._chunk_end = 0
@@ -109,7 +109,7 @@ class Program:
             self.one = self.cell(1)
             self.fan_out = self.cell()
             """The cell of the most rows that an operator has made of the slice: see kernels.program."""
-            self.zeros = self.array()
+            self.zeros = VectorAddress(self.words(1, [self.memory.reserve(UNBOUNDED_WORDS)]))
             """A vector of zeros."""
         self.worker_words: list[tuple[Address, Sequence[int]]] = []
         """Words that differ between workers: the address of each, and its value for each worker."""
@@ -119,7 +119,7 @@ class Program:
 
     def reserve_per_worker(self, words: int) -> list[int]:
         """Reserve memory for each worker, which the others can read."""
-        reserve = self.memory.reserve if self.workers == 1 else self.memory.share
+        reserve = self.memory.reserve_unset if self.workers == 1 else self.memory.share
         return [reserve(words) for _ in range(self.workers)]
 
     def set_per_worker(self, address: Address, values: Sequence[int]) -> None:
@@ -192,9 +192,9 @@ class Program:
         """Let a cell hold a number."""
         view(cell, 1)[0] = content
 
-    def array(self) -> VectorAddress:
-        """Make an array of unknown size, which is not moved; return its cell."""
-        return VectorAddress(self.words(1, [self.memory.reserve(UNBOUNDED_WORDS)]))
+    def array(self, expected: int = 0) -> VectorAddress:
+        """Make an array without values, which is not moved; return its cell. expected: its words, 0 if not known."""
+        return VectorAddress(self.words(1, [self.memory.reserve_unset(UNBOUNDED_WORDS, expected)]))
 
     def alias(self) -> VectorAddress:
         """Make a cell that gets the address of other arrays while the program runs."""
@@ -202,7 +202,7 @@ class Program:
 
     def vector(self) -> VectorAddress:
         """Make a vector with room for any slice; return its cell."""
-        cell = self.array()
+        cell = self.array(SLICE_ROWS)
         self._vectors[self.read(cell)] = cell
         return cell
 

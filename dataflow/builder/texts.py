@@ -64,10 +64,11 @@ def text_store(program: Program) -> TextStore:
 
 
 def _new_store(program: Program) -> TextStore:
-    reserve, heaps = program.memory.reserve, program.reserve_per_worker(UNBOUNDED_WORDS)
+    reserve, unset = program.memory.reserve, program.memory.reserve_unset
+    heaps = program.reserve_per_worker(UNBOUNDED_WORDS)
     block = program.block(
-        TextPool, table=reserve(TABLE_ENTRIES), mask=TABLE_ENTRIES - 1, free=reserve(UNBOUNDED_WORDS),
-        starts=reserve(UNBOUNDED_WORDS), lengths=reserve(UNBOUNDED_WORDS), heap=heaps[0], holes=program.words(SIZES),
+        TextPool, table=reserve(TABLE_ENTRIES), mask=TABLE_ENTRIES - 1, free=unset(UNBOUNDED_WORDS),
+        starts=unset(UNBOUNDED_WORDS), lengths=unset(UNBOUNDED_WORDS), heap=heaps[0], holes=program.words(SIZES),
         marks=reserve(UNBOUNDED_WORDS),
     )  # fmt: skip
     program.set_per_worker(Address(block + TextPool.fields["heap"].offset), heaps)

@@ -157,7 +157,7 @@ def _sum_out_of_bounds(block: AggregateBlock) -> tuple[int, int] | None:
 
 
 def _aggregate(stream: Stream, node: Aggregate, append: AppendOperator) -> Stream:
-    program, reserve = stream.program, stream.program.memory.reserve
+    program, reserve, unset = stream.program, stream.program.memory.reserve, stream.program.memory.reserve_unset
     names, types = node.keys, tuple(node.schema[name] for name in node.keys)
     summed = {each.name: 0 if each.term is None else evaluate(stream, each.term) for each in node.sums}
     sums = {cell: name for name, cell in summed.items()}  # sums of one vector are computed once
@@ -171,7 +171,7 @@ def _aggregate(stream: Stream, node: Aggregate, append: AppendOperator) -> Strea
     block = append(
         AGGREGATE, size=stream.size, time=stream.time, diff=stream.diff, key=key.cell,
         keys=keys.block, frontier=program.frontier, sums=len(sums), values=program.table(list(sums)), state=state,
-        saved=reserve(UNBOUNDED_WORDS), touched=reserve(UNBOUNDED_WORDS), out_size=size, out_time=time, out_diff=diff,
+        saved=unset(UNBOUNDED_WORDS), touched=unset(UNBOUNDED_WORDS), out_size=size, out_time=time, out_diff=diff,
         out_key=out_key, out=program.table(list(out.values())),
         bounds=program.table([bound for type_ in bounds for bound in (type_.low, type_.high)]),
         slice_values=program.words(max(len(sums), 1)), slice_out=program.words(max(len(sums), 1)),
@@ -190,7 +190,7 @@ def _add_prefix_aggregate(program: Program, step: Step, **fields: int) -> BlockA
     program.add(
         PREFIX_AGGREGATE, aggregate=block, worker=program.worker, workers=workers,
         frontier=program.frontier, until=until, post=memory.share(exchange.LINE * workers), mails=program.table(mails),
-        places=memory.reserve(UNBOUNDED_WORDS), spins=program.spins,
+        places=memory.reserve_unset(UNBOUNDED_WORDS), spins=program.spins,
     )  # fmt: skip
     return block
 

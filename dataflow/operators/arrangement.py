@@ -34,8 +34,8 @@ from deltamark.errors import DeltamarkError
 MIN_KEYS_PER_ROW = 8
 """The least number of possible keys for a row with which a bitmap says which keys have rows; not measured."""
 
-GROWING = ("next", "taken_by", "used", "unused", "weight", "scratch", "ids", "places", "numbers")
-"""The arrays of an arrangement whose size is not known."""
+GROWING = ("taken_by", "unused", "weight", "scratch", "ids", "places", "numbers")
+"""Arrays of an arrangement for rows that are retracted or weighted, and for the updates of a slice."""
 
 
 @dataclass(frozen=True)
@@ -105,20 +105,23 @@ class Arrangement:
 
 def arrange(stream: Stream, key: ArrangedKey, keys: KeyIds, terms: Sequence[Term], rows: float) -> Arrangement:
     """Append the insertion of a stream into an arrangement that stores some terms. rows: the expected rows."""
-    program, reserve = stream.program, stream.program.memory.reserve
+    program, reserve, unset = stream.program, stream.program.memory.reserve, stream.program.memory.reserve_unset
     widths = {term: 8 if isinstance(term, Passes) else term.type.stored_width for term in terms}
     terms = sorted(terms, key=lambda term: -widths[term])
     inputs = [
         filter_bits(stream, term.conditions) if isinstance(term, Passes) else evaluate(stream, term) for term in terms
     ]
-    stored = {term: (program.array(), widths[term]) for term in terms}
-    is_sparse = not keys.are_hashed and MIN_KEYS_PER_ROW * rows <= keys.capacity
+    count, near = int(rows), int(MIN_KEYS_PER_ROW * rows)
+    stored = {term: (program.array(count * widths[term] // 8), widths[term]) for term in terms}
+    is_sparse = not keys.are_hashed and near <= keys.capacity
     present = reserve(-(-keys.capacity // 64)) if is_sparse else 0
     block = program.add(
         INSERT, size=stream.size, time=stream.time, diff=stream.diff, key=key.of.cell,
-        keys=keys.block, frontier=program.frontier, lists=reserve(keys.capacity), present=present,
+        keys=keys.block, frontier=program.frontier, present=present,
+        lists=reserve(keys.capacity, count if keys.are_hashed else min(near, keys.capacity)),
         pending=reserve(keys.capacity), debts=reserve(keys.capacity),
-        **{each: reserve(UNBOUNDED_WORDS) for each in GROWING}, columns=len(terms),
+        used=reserve(UNBOUNDED_WORDS), next=unset(UNBOUNDED_WORDS, count // 2),
+        **{each: unset(UNBOUNDED_WORDS) for each in GROWING}, columns=len(terms),
         wide=sum(widths[term] == 8 for term in terms), inputs=program.table(inputs),
         stored=program.table([program.read(cell) for cell, _ in stored.values()]), visible_time=stream.time,
         visible_diff=stream.diff,

@@ -56,7 +56,7 @@ def consolidated(stream: Stream, names: Sequence[str]) -> Stream:
     program = stream.program
     inputs = [stream.time, stream.diff, *map(stream.column, names)]
     size, out = program.cell(), [program.vector() for _ in inputs]
-    buffers = [program.memory.reserve(UNBOUNDED_WORDS) for _ in inputs]
+    buffers = [program.memory.reserve_unset(UNBOUNDED_WORDS) for _ in inputs]
     program.add(
         CONSOLIDATE, size=stream.size, columns=len(inputs), inputs=program.table(inputs),
         frontier=program.frontier, buffer=program.table(buffers), table=program.memory.reserve(TABLE_ENTRIES),

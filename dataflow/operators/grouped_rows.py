@@ -12,7 +12,7 @@ from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.builder.sweeps import TextStore
 from deltamark.dataflow.builder.texts import text_store
 from deltamark.dataflow.kernels.core.blocks import Array8
-from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
+from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, view
 from deltamark.dataflow.kernels.expressions import SUBTRACT_FROM
 from deltamark.dataflow.kernels.groups import garbage
 from deltamark.dataflow.kernels.groups.grouped_rows import (
@@ -67,13 +67,14 @@ class RowInput:
     def block(self, *, is_limits: bool) -> BlockAddress:
         """Make the table of the rows."""
         stream, program, count = self.stream, self.stream.program, len(self.columns)
-        reserve = program.memory.reserve
+        reserve, unset, words = program.memory.reserve, program.memory.reserve_unset, RowRecord.size_in_words + count
+        records = unset(UNBOUNDED_WORDS)
+        view(records, words)[:] = 0
         return program.block(
             RowTable, size=stream.size, time=stream.time, diff=stream.diff, key=self.key, columns=count,
             inputs=program.table([column.cell for column in self.columns]), slice_columns=program.words(count + 1),
-            hashes=reserve(UNBOUNDED_WORDS), table=reserve(TABLE_ENTRIES), mask=TABLE_ENTRIES - 1,
-            records=reserve(UNBOUNDED_WORDS),
-            record_words=RowRecord.size_in_words + count, is_limits=int(is_limits),
+            hashes=unset(UNBOUNDED_WORDS), table=reserve(TABLE_ENTRIES), mask=TABLE_ENTRIES - 1,
+            records=records, record_words=words, is_limits=int(is_limits),
         )  # fmt: skip
 
     def row(self, table: RowTable, slot: int) -> list[NamedValue]:
@@ -162,10 +163,11 @@ def grouped_rows(
     if order is not None:
         fields["order"] = order.block(program, RowTable(tables[0]))
     size, time, diff, *out = (program.cell(), *(program.vector() for _ in range(2 + len(columns))))
-    reserve, address = program.memory.reserve, program.read
+    memory, address = program.memory, program.read
     block = program.add(
         step, keys=keys.block,
-        groups=reserve(keys.capacity * GROUP_WORDS), frontier=program.frontier, touched=reserve(UNBOUNDED_WORDS),
+        groups=memory.reserve(keys.capacity * GROUP_WORDS), frontier=program.frontier,
+        touched=memory.reserve_unset(UNBOUNDED_WORDS),
         out_size=size, out_time=address(time), out_diff=address(diff), out=program.table(list(map(address, out))),
         **fields,
     )  # fmt: skip

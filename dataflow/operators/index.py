@@ -75,7 +75,7 @@ def index_key(stream: Stream, names: Sequence[str], types: Sequence[Type]) -> Ke
 
 def index(stream: Stream, of: Indexed, value: Type, rows: RowCount) -> Index:
     """Append the insertion of a stream into an index. rows: the live rows."""
-    program, reserve = stream.program, stream.program.memory.reserve
+    program, reserve, unset = stream.program, stream.program.memory.reserve, stream.program.memory.reserve_unset
     key = index_key(stream, of.keys, of.types)
     keys = key_ids(program, key, rows, stream.size)
     if value.high - value.low >= MAX_PACKED_KEYS:
@@ -84,7 +84,7 @@ def index(stream: Stream, of: Indexed, value: Type, rows: RowCount) -> Index:
     width = 4 if value.high - value.low < MAX_NARROW_RANGE else 8
     block = program.add(
         kernel.INSERT_INDEX, width=width, heads=reserve(2 * keys.capacity),
-        pool=reserve(UNBOUNDED_WORDS), weights=reserve(2 * UNBOUNDED_WORDS), free=program.words(SIZE_CLASSES),
+        pool=unset(UNBOUNDED_WORDS), weights=unset(2 * UNBOUNDED_WORDS), free=program.words(SIZE_CLASSES),
         size=stream.size, time=stream.time, diff=stream.diff, key=key.cell, value=stream.column(of.value),
         keys=keys.block, frontier=program.frontier, low=value.low,
         **{name: reserve(UNBOUNDED_WORDS) for name in SCRATCH},

@@ -75,7 +75,7 @@ def enter(stream: Stream, names: Sequence[str], *, is_beginning: bool) -> tuple[
     program = stream.program
     inputs = [stream.time, stream.diff, *map(stream.column, names)]
     out, size = [program.vector() for _ in inputs], program.cell()
-    buffers = [program.memory.reserve(UNBOUNDED_WORDS) for _ in inputs]
+    buffers = [program.memory.reserve_unset(UNBOUNDED_WORDS) for _ in inputs]
     block = program.add(
         ENTER, size=stream.size, columns=len(inputs), inputs=program.table(inputs),
         buffers=program.table(buffers), out_size=size, out=program.table(out), is_beginning=is_beginning,
@@ -104,13 +104,14 @@ class LoopSide:
 
 def _trace(side: LoopSide, columns: Sequence[VectorAddress], *, key_width: int, record_words: int) -> BlockAddress:
     """Make the trace of a stream, which stores the values in the cells `columns`."""
-    stream, program, reserve = side.stream, side.stream.program, side.stream.program.memory.reserve
+    stream, program, memory = side.stream, side.stream.program, side.stream.program.memory
+    reserve, unset = memory.reserve, memory.reserve_unset
     return program.block(
         Trace, size=stream.size, iteration=stream.time, diff=stream.diff, key=side.key.cell, keys=side.keys.block,
         columns=len(columns), inputs=program.table(columns), resolved=program.words(max(len(columns), 1)),
-        ids=reserve(UNBOUNDED_WORDS), hashes=reserve(UNBOUNDED_WORDS), slots=reserve(UNBOUNDED_WORDS),
+        ids=unset(UNBOUNDED_WORDS), hashes=unset(UNBOUNDED_WORDS), slots=unset(UNBOUNDED_WORDS),
         lists=reserve(side.keys.capacity * key_width // 2 + 1), key_width=key_width, table=reserve(UNBOUNDED_WORDS),
-        mask=TRACE_ENTRIES - 1, records=reserve(UNBOUNDED_WORDS), record_words=record_words,
+        mask=TRACE_ENTRIES - 1, records=unset(UNBOUNDED_WORDS), record_words=record_words,
     )  # fmt: skip
 
 
@@ -136,7 +137,7 @@ def loop_join(
     size, iteration, diff, slot, *out = (program.cell(), *(program.vector() for _ in range(3 + len(columns))))
     block = program.add(
         LOOP_JOIN, trace=trace, outer=outer.block, now=now, size=size, iteration=iteration,
-        diff=diff, slot=slot, columns=program.table(out), hits=program.memory.reserve(UNBOUNDED_WORDS),
+        diff=diff, slot=slot, columns=program.table(out), hits=program.memory.reserve_unset(UNBOUNDED_WORDS),
     )  # fmt: skip
     program.add_state(LoopJoinState(trace))
     computed = dict(zip(side.names, out, strict=True))

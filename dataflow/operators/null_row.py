@@ -14,6 +14,7 @@ from deltamark.dataflow.builder.program import Address
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.dispatcher import kernel
+from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.groups.grouped_rows import (
     NEGATIVE,
     GroupedRowsBlock,
@@ -61,6 +62,7 @@ class NullRow(Node):
         for column in range(block.rows.columns):
             nulls[column] = NULL
         block.touched_count = 1
+        view(block.touched.address, 1)[0] = 0
         RowGroup(block.groups.address).is_touched = 1
         touched_count = Address(block.address + NullRowBlock.fields["touched_count"].offset)
         everywhere = emission.distribution(self).distribution == WHOLE

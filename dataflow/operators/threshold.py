@@ -66,16 +66,16 @@ class Threshold(Node):
 
     def emit(self, emission: Emission, streams: Sequence[Stream]) -> Stream:
         (stream,) = streams
-        program, reserve, names = stream.program, stream.program.memory.reserve, self.schema.names
+        program, memory, names = stream.program, stream.program.memory, self.schema.names
         types = tuple(self.schema[name] for name in names)
         key = key_of(stream, names, types)
         keys = key_ids(program, key, row_count(self), stream.size)
         size, time, diff, out_key = program.cell(), *(program.vector() for _ in range(3))
         block = program.add(
             THRESHOLD, size=stream.size, time=stream.time, diff=stream.diff, key=key.cell,
-            keys=keys.block, frontier=program.frontier, minimum=self.least, state=reserve(2 * keys.capacity),
-            saved=reserve(UNBOUNDED_WORDS), touched=reserve(UNBOUNDED_WORDS), out_size=size, out_time=time,
-            out_diff=diff, out_key=out_key,
+            keys=keys.block, frontier=program.frontier, minimum=self.least, state=memory.reserve(2 * keys.capacity),
+            saved=memory.reserve_unset(UNBOUNDED_WORDS), touched=memory.reserve_unset(UNBOUNDED_WORDS), out_size=size,
+            out_time=time, out_diff=diff, out_key=out_key,
         )  # fmt: skip
         program.add_state(CountedRows(program, ThresholdBlock(block), names, types, key))
         return with_keys(Stream(program, size, time, diff, lambda _: NO_VECTOR), out_key, key, names, types)

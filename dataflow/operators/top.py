@@ -92,7 +92,7 @@ def _top(stream: Stream, node: TopK) -> Stream:
     return grouped_rows(
         TOP, keys, [RowInput(stream, key.cell, stored)],
         order=RowOrder(RowRecord.size_in_words, len(stored), texts), places=node.k, free_places=node.k,
-        placed=stream.program.memory.reserve(UNBOUNDED_WORDS),
+        placed=stream.program.memory.reserve_unset(UNBOUNDED_WORDS),
     )  # fmt: skip
 
 

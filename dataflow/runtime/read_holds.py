@@ -71,7 +71,7 @@ class UpdateLog:
         self._block = ArrangementBlock(shared.arrangement.block)
         first = self._block.address + ArrangementBlock.fields["first"].offset
         with program.building(shared.part):
-            times, diffs, keys = self._logs = [scratch.reserve(UNBOUNDED_WORDS) for _ in range(3)]
+            times, diffs, keys = self._logs = [scratch.reserve_unset(UNBOUNDED_WORDS) for _ in range(3)]
             own = scratch.reserve(LogReader.size_in_words)
         self._reader = LogReader.at(own, times=times, diffs=diffs, keys=keys, first=first)
 

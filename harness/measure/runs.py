@@ -279,8 +279,9 @@ def _measured(request: CellRequest[Cell], answers: Answers, dataset: Dataset, ph
     control = control_seconds()
     runs: list[TimedRun] = []
     watch = Stopwatch()
+    resources.empty_pool()  # the first run takes fresh memory
     for _ in watch.repeats(request.runs, MAX_REPEATED_S):
-        resources.touch(needed_bytes)
+        resources.touch(needed_bytes - resources.kept_bytes())
         resources.reset_peak()
         phases.begin()
         with watch:

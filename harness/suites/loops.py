@@ -18,15 +18,11 @@ from deltamark.dataflow.types import integer
 from deltamark.errors import DeltamarkError
 from deltamark.harness.check.answers import WrongAnswerError
 from deltamark.harness.measure.client import CellReply
-from deltamark.harness.system import resources
 from deltamark.harness.system.clock import Stopwatch, timed
 from deltamark.queries.graph.reach import by_distance
 
 LOAD_BATCH_EDGES = 10_000_000
 """Edges per batch, and per logical time, while the graph is loaded."""
-
-BYTES_PER_EDGE, BYTES_PER_NODE = 20, 400
-"""Upper limits of the engine's memory, with its index. Not tuned."""
 
 DISTANCES = "distances"
 
@@ -89,7 +85,7 @@ def measure(
     root_nodes = source("roots", {"node": nodes}, max(len(roots), 1))
     plan, index = by_distance(edges, root_nodes), root_nodes.join(edges, on={"node": "src"})
     expected = levels(graph, roots)
-    figures = {"scratch": _from_scratch(graph, roots, plan, expected)}
+    figures = {name: _from_scratch(graph, roots, plan, expected) for name in ("fresh", "scratch")}
     with closing(Dataflow({"index": index})) as engine:
         attachment, maintained = _attach(engine, graph, roots, plan)
         _compare("attached", maintained, expected)
@@ -111,8 +107,7 @@ def _reply(row: str, figures: Mapping[str, float]) -> CellReply:
 
 def _from_scratch(graph: ChangingGraph, roots: np.ndarray, plan: Collection, expected: Levels) -> float:
     with closing(Dataflow({DISTANCES: plan})) as engine:
-        with closing(resources.PretouchedMemory(_touched_bytes(graph))) as warm:
-            loading = _load(engine, graph, warm)
+        loading = _load(engine, graph)
         seconds, answers = timed(lambda: engine.feed({"roots": _roots(roots, _load_times(graph))}))
     _compare("from scratch", _summed({}, answers[DISTANCES]), expected)
     return loading + seconds
@@ -122,9 +117,8 @@ def _attach(
     engine: Dataflow[dict[str, Batch]], graph: ChangingGraph, roots: np.ndarray, plan: Collection
 ) -> tuple[dict[str, float], Levels]:
     """Load the index of the edges, attach the distances, and retire the index; return figures and the levels."""
-    with closing(resources.PretouchedMemory(_touched_bytes(graph))) as warm:
-        figures = {"index": _load(engine, graph, warm)}
-        index_bytes = engine.state_bytes()
+    figures = {"index": _load(engine, graph)}
+    index_bytes = engine.state_bytes()
     history = {"roots": [_roots(roots, 0)]}
     figures["attached"], answer = timed(lambda: engine.attach(DISTANCES, plan, history=history))
     figures |= {"index_bytes": index_bytes, "more_bytes": engine.state_bytes() - index_bytes}
@@ -136,18 +130,12 @@ def _load_times(graph: ChangingGraph) -> int:
     return -(-len(graph.src) // LOAD_BATCH_EDGES)
 
 
-def _touched_bytes(graph: ChangingGraph) -> int:
-    """Return the size of the memory to touch before it is needed."""
-    return BYTES_PER_EDGE * len(graph.src) + BYTES_PER_NODE * graph.nodes
-
-
-def _load(engine: Dataflow[dict[str, Batch]], graph: ChangingGraph, warm: resources.PretouchedMemory) -> float:
+def _load(engine: Dataflow[dict[str, Batch]], graph: ChangingGraph) -> float:
     """Feed all edges; return the seconds of the engine."""
     watch = Stopwatch()
     for number, start in enumerate(range(0, len(graph.src), LOAD_BATCH_EDGES)):
         src, dst = (ends[start : start + LOAD_BATCH_EDGES].astype(np.int64) for ends in (graph.src, graph.dst))
         batch = Batch(np.full(len(src), number), np.ones(len(src), np.int64), {"src": src, "dst": dst})
-        warm.release()
         with watch:
             engine.push({"edges": batch})
     return watch.seconds

@@ -3,8 +3,8 @@
 Loads: all queries in one dataflow beside the same queries alone, and their shared arrangements. Attachments: a query
 that attaches to a dataflow of others, all at once or incrementally. Answers are compared with DuckDB's.
 
-All work runs in this process, over batches that are cut untimed in advance. The memory of a timed run is touched in
-advance too: see resources.PretouchedMemory.
+All work runs in this process, over batches that are cut untimed in advance. A timed load takes its memory from the pool
+of the process, to which an untimed one of the same queries has returned it.
 """
 
 from __future__ import annotations
@@ -106,27 +106,30 @@ def loads(shared: SharedQueries, logical: int, physical: int, runs: int) -> Iter
     drawn = Random(logical * physical).randrange(1, rounds) // logical * logical  # noqa: S311
     check(shared, logical, physical, sorted({max(drawn, logical), rounds}))
 
-    def load(names: Sequence[str], touched_bytes: int = 0) -> Loaded:
-        return _load(shared, names, logical, physical, touched_bytes)
+    def load(names: Sequence[str]) -> Loaded:
+        return _load(shared, names, logical, physical)
+
+    def measured(names: Sequence[str]) -> Loaded:
+        resources.empty_pool()  # a peak includes it
+        return load(names)
 
     names = list(shared.cells)
-    together, alone = load(names), [load([name]) for name in names]
+    alone, together = [measured([name]) for name in names], measured(names)
     timed_together, timed_alone = [], []
     for _ in range(runs):
-        timed_together.append([load(names, together.state_bytes)])
-        timed_alone.append([load([name], each.state_bytes) for name, each in zip(names, alone, strict=True)])
+        timed_together.append([load(names)])
+        timed_alone.append([load([name]) for name in names])
     figures = _figures("together", timed_together, [together]) | _figures("alone", timed_alone, alone)
     yield CellReply(figures={"tuples": [together.tuples], **figures}, verified=ORACLE)
 
 
-def _load(shared: SharedQueries, names: Sequence[str], logical: int, physical: int, touched_bytes: int) -> Loaded:
+def _load(shared: SharedQueries, names: Sequence[str], logical: int, physical: int) -> Loaded:
     """Load the stream into one dataflow of some of the queries."""
     plans = {name: shared.plans[name] for name in names}
     resources.reset_peak()
-    with closing(Dataflow(plans)) as engine, closing(resources.PretouchedMemory(touched_bytes)) as warm:
+    with closing(Dataflow(plans)) as engine:
         watch, tuples = Stopwatch(), 0
         for batch in shared.batches(engine, logical, physical):
-            warm.release()
             with watch:
                 engine.push(batch)
             tuples += sum(len(each.time) for each in batch.values())
@@ -221,6 +224,7 @@ def _attached(
     Return its answer, the state that it has added, and the growth of the process at its peak.
     """
     state = engine.state_bytes()
+    resources.empty_pool()
     resources.reset_peak()
     before = resources.peak()
     answer = engine.attach(name, plan, history=history)
@@ -261,15 +265,14 @@ def incremental_attachments(shared: SharedQueries, fuel: int) -> Iterator[CellRe
         feed = shared.feed(engine, 1)
         while feed.round < shared.work.rounds // 2:
             engine.push(batches(feed.take(FORWARD_ROUNDS)))
-        with closing(resources.PretouchedMemory(engine.state_bytes())) as warm:
-            small = _SmallBatches(engine, feed, warm)
-            for name, (*sides, key) in JOINS.items():
-                left, right = (relation_source(side, shared.work) for side in sides)
-                plan = left.select(key).join(right.select(key), on=key).count()
-                columns = dict.fromkeys(sides, (key,))
-                history = batches(Feed(shared.work, columns, logical=feed.round).take(1))
-                figures = _attach_beside(small, name, plan, {side: [batch] for side, batch in history.items()}, fuel)
-                yield CellReply(row=name, figures={"fuel": [fuel], **figures})
+        small = _SmallBatches(engine, feed)
+        for name, (*sides, key) in JOINS.items():
+            left, right = (relation_source(side, shared.work) for side in sides)
+            plan = left.select(key).join(right.select(key), on=key).count()
+            columns = dict.fromkeys(sides, (key,))
+            history = batches(Feed(shared.work, columns, logical=feed.round).take(1))
+            figures = _attach_beside(small, name, plan, {side: [batch] for side, batch in history.items()}, fuel)
+            yield CellReply(row=name, figures={"fuel": [fuel], **figures})
 
 
 @dataclass(frozen=True)
@@ -278,12 +281,10 @@ class _SmallBatches:
 
     engine: Dataflow[dict[str, Batch]]
     feed: Feed
-    warm: resources.PretouchedMemory
 
     def push(self) -> float:
         """Push a small batch; return its seconds."""
         batch = batches(self.feed.take(SMALL_BATCH_ROUNDS))
-        self.warm.release()
         return timed(lambda: self.engine.push(batch))[0]
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import mmap
 import os
-from contextlib import suppress
+import sys
+from contextlib import closing, suppress
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,8 @@ ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "JE_ARROW_MAL
 """The environment in which libraries start no thread pools, since the server forks."""
 
 KIB = 1024
+
+POOL_MODULE = "deltamark.dataflow.kernels.core.pages"
 
 
 def descendants(process: int | None = None) -> list[psutil.Process]:
@@ -44,15 +47,28 @@ def peak(process: int | None = None) -> int:
     return own + sum(_field(each.pid, "smaps_rollup", "Pss_Anon") for each in descendants(process))
 
 
+def kept_bytes() -> int:
+    """Return the bytes that our engine keeps in this process for its next dataflows."""
+    pages = sys.modules.get(POOL_MODULE)  # an import would load the kernels
+    return pages.POOL.bytes if pages else 0
+
+
+def empty_pool() -> None:
+    """Return these bytes to the system: the next dataflow begins as in a fresh process."""
+    if pages := sys.modules.get(POOL_MODULE):
+        pages.POOL.clear()
+
+
 class MemoryUse:
-    """The memory of a process, by default this one, and its descendants since a moment."""
+    """The memory of a process, by default this one, and its descendants since a moment, without `kept_bytes`."""
 
     def __init__(self, process: int | None = None) -> None:
-        self._process, self._before = process, memory(process)
+        self._process = process
+        self._before = self.now
 
     @property
     def now(self) -> int:
-        return memory(self._process)
+        return memory(self._process) - (0 if self._process else kept_bytes())
 
     @property
     def growth(self) -> int:
@@ -64,55 +80,17 @@ class MemoryUse:
         return peak(self._process)
 
 
-HUGE_PAGE_BYTES = 2 << 20
-
-RELEASED_AHEAD_BYTES = 256 << 20
-"""The memory that is free for allocations between two calls of `PretouchedMemory.release`. Not tuned."""
-
-
 def touch(size: int) -> None:
     """Touch memory and free it, so that the next allocations need not wait for the host of a virtual machine.
 
     It raises the peak of this process, so `reset_peak` belongs after it.
     """
-    if size:
-        _touched(size).close()
-
-
-def _touched(size: int) -> mmap.mmap:
-    memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-    if hasattr(mmap, "MADV_HUGEPAGE"):
-        memory.madvise(mmap.MADV_HUGEPAGE)
-    np.frombuffer(memory, dtype=np.uint8)[:: mmap.PAGESIZE] = 1
-    return memory
-
-
-class PretouchedMemory:
-    """Memory that was touched before a timed run, and is released as the run needs memory.
-
-    A virtual machine may return free memory to its host after a second or two. Getting it back takes many times as long
-    as zeroing it, so a run that allocates much memory would be timed while it waits for the host.
-    """
-
-    def __init__(self, size: int) -> None:
-        self._left = max(size // HUGE_PAGE_BYTES, 1) * HUGE_PAGE_BYTES
-        self._memory = _touched(self._left)
-        self._before = self._resident()
-
-    def release(self) -> None:
-        """Release as much memory as the process has grown by, and RELEASED_AHEAD_BYTES for its next allocations."""
-        grown = self._resident() - self._before + RELEASED_AHEAD_BYTES
-        size = min(grown // HUGE_PAGE_BYTES * HUGE_PAGE_BYTES, self._left)
-        if size > 0:
-            self._left -= size
-            self._memory.madvise(mmap.MADV_DONTNEED, self._left, size)
-
-    def close(self) -> None:
-        self._memory.close()
-
-    @staticmethod
-    def _resident() -> int:
-        return int(psutil.Process().memory_info().rss)
+    if size <= 0:
+        return
+    with closing(mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)) as memory:
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            memory.madvise(mmap.MADV_HUGEPAGE)
+        np.frombuffer(memory, dtype=np.uint8)[:: mmap.PAGESIZE] = 1
 
 
 def reset_peak(process: int | None = None) -> None:

@@ -359,19 +359,23 @@ def state(db: Relations) -> Table:
 
 
 def spread(db: Relations) -> Table:
-    """Make the table of the noise in the times: the slowest run of a cell relative to its fastest one."""
+    """Make the table of the noise in the times: the slowest run of a cell, and the first, relative to the fastest."""
     columns: list[Column] = [
         ("query", "name", words), ("cells", "count(*)", count), ("runs", "max(runs)", count),
-        ("slowest / fastest", "median(ratio)", ratio), ("largest", "max(ratio)", ratio),
+        ("first / fastest", "median(first)", ratio), ("slowest / fastest", "median(ratio)", ratio),
+        ("largest", "max(ratio)", ratio),
         ("largest at", f"arg_max(logical || ' x ' || physical || {SUFFIX}, ratio)", words),
     ]  # fmt: skip
     source = """
         FROM (
-            SELECT *, len(figures['seconds']) AS runs, list_max(figures['seconds']) / best AS ratio FROM latest
-            WHERE has_numbers
+            SELECT *, len(figures['seconds']) AS runs, list_max(figures['seconds']) / best AS ratio,
+                figures['seconds'][1] / best AS first FROM latest WHERE has_numbers
         ) WHERE runs > 1 GROUP BY rank, engine, query, name ORDER BY rank, query"""
     title = "Spread: the slowest of the timed runs of a cell relative to the fastest"
-    notes = ["runs: at most; medians over all cells with several runs; the other tables have the fastest run"]
+    notes = [
+        "runs: at most; medians over all cells with several runs; the other tables have the fastest run",
+        "first: the run with fresh memory, as in a new process; later runs of our engine use that of earlier ones",
+    ]
     return db.table("spread", title, columns, source, notes, has_foot=True)
 
 

@@ -1,14 +1,15 @@
 """Memory: reservations of address space, which occupy no memory until they are touched.
 
-State is reserved for its bound, so it is neither moved nor copied when it grows.
+State is reserved for its bound, so it is neither moved nor copied when it grows. Released reservations go to the pool
+of the process, with their pages: see `pages`.
 """
 
 from __future__ import annotations
 
 import ctypes
-import mmap
 import re
-from bisect import bisect_left, bisect_right
+import sys
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,74 +18,32 @@ from typing import NoReturn, SupportsIndex
 
 import numpy as np
 
+from deltamark.dataflow.kernels.core import pages
 from deltamark.dataflow.kernels.core.guard import CHECKED, check_view, forget, register
+from deltamark.dataflow.kernels.core.pages import MAX_STAGGER_BYTES, PAGE_BYTES, STAGGER_BYTES, Kind, Mapping, Pool
 from deltamark.errors import DeltamarkError
 
 UNBOUNDED_WORDS = 1 << 24 if CHECKED else 1 << 31
 """Words of an array of unknown size. Checked kernels are for small data, and detect stray accesses sooner if
 reservations are smaller."""
 
-MAP_NORESERVE, MADV_HUGEPAGE, MADV_REMOVE = 0x4000, 14, 9
-"""Flags of `mmap` and `madvise` on Linux, which Python does not name."""
+UNSET = 0x5E7DA7A0BAD5EED
+"""A word that no array contains by accident: in checked kernels the content of unset words, and otherwise the mark of
+each page from the pool that its new user has not used yet."""
 
-SMALL_PAGE_BYTES = 1 << 18
-"""Bytes at the start of a reservation in small pages, since zeroing a huge page takes longer than a small array saves.
-Not measured."""
+MARKS = 8
+"""The words of a mark: a cache line."""
 
-PAGES_PER_QUERY = 1 << 14
-"""Pages whose residence is queried in one call, which returns a byte for each."""
-
-STAGGER_BYTES, MAX_STAGGER_BYTES = 17 * 64, 1 << 16
-"""Reservations begin at different offsets within a page: arrays with the same offset compete for the same cache
-lines. Not measured."""
-
-GAP_BYTES = mmap.PAGESIZE if CHECKED else 0
-"""Bytes behind a reservation that no reservation contains."""
-
-_libc = ctypes.CDLL(None, use_errno=True)
-_libc.mmap.restype = ctypes.c_void_p
-_libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
-_libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
-_libc.mincore.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p]
-_libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
-
-
-@dataclass(frozen=True)
-class MemoryRegion:
-    """A mapped region of this process, which may cover a part of a reservation, or several."""
-
-    start: int
-    end: int
-    resident_bytes: int
-    """Bytes in memory that this process has touched."""
-
-    def resident(self, start: int, end: int) -> int:
-        """Count the resident bytes between two addresses."""
-        start, end = max(start, self.start), min(end, self.end)
-        if start >= end or self.resident_bytes == 0:
-            return 0
-        if (start, end) == (self.start, self.end):
-            return self.resident_bytes
-        return sum(
-            _resident_pages(first, min(end - first, PAGES_PER_QUERY * mmap.PAGESIZE)) * mmap.PAGESIZE
-            for first in range(start, end, PAGES_PER_QUERY * mmap.PAGESIZE)
-        )
-
+UNSET_BYTES = 1 << 15
+"""The first bytes of unset words that checked kernels find filled with UNSET."""
 
 REGION = re.compile(rb"^([0-9a-f]+)-([0-9a-f]+) .*\n(?:.*\n)*?Rss: +(\d+)", re.MULTILINE)
 
 
-def _regions() -> list[MemoryRegion]:
-    """Return the mapped regions of this process, in order of their addresses."""
+def _regions() -> list[tuple[int, int]]:
+    """Return the first address and the resident bytes of each mapping of this process, in order of addresses."""
     smaps = Path("/proc/self/smaps").read_bytes()
-    return [MemoryRegion(int(start, 16), int(end, 16), 1024 * int(rss)) for start, end, rss in REGION.findall(smaps)]
-
-
-def _resident_pages(address: int, size: int) -> int:
-    pages = np.empty(size // mmap.PAGESIZE, np.uint8)
-    if _libc.mincore(address, size, pages.ctypes.data) != 0:
-        raise OSError(ctypes.get_errno(), "mincore")
-    return int(np.count_nonzero(pages & 1))
+    return [(int(start, 16), 1024 * int(rss)) for start, _, rss in REGION.findall(smaps)]
 
 
 class Uncopied:
@@ -95,43 +54,95 @@ class Uncopied:
         raise DeltamarkError("neither copied nor pickled", f"a {type(self).__name__}", "make another one instead")
 
 
-class Memory(Uncopied):
-    """The reservations of a program. Each belongs to an owner; all are released when the memory is closed."""
+@dataclass(frozen=True)
+class Reservation:
+    """Words with a range of their own. is_unset: whether they had no value at first, rather than zeros."""
 
-    def __init__(self) -> None:
-        self._held: dict[int, tuple[int, int]] = {}
+    mapping: Mapping
+    is_unset: bool
+
+    def begin(self) -> None:
+        """Prepare the pages of an earlier user."""
+        for start, end, _ in self.mapping.extents:
+            if self.is_unset:
+                _content(start, end)[self._marks(start, end)] = UNSET
+            else:
+                ctypes.memset(start, 0, end - start)
+
+    def _marks(self, start: int, end: int) -> np.ndarray:
+        """Return the places of the first words of the array in each small page: a record may leave some unused."""
+        first = np.maximum(np.arange(start, end, PAGE_BYTES), self.mapping.start) - start
+        return first[:, np.newaxis] // 8 + np.arange(MARKS)
+
+    def unused_bytes(self) -> int:
+        """Count the bytes of the pages of an earlier user that the array has not used."""
+        total = 0
+        for start, end, page_bytes in self.mapping.extents:
+            content = _content(start, end)
+            if self.is_unset:
+                used = (content[self._marks(start, end)] != UNSET).any(1)
+            else:
+                used = content.reshape(-1, PAGE_BYTES // 8).any(1)
+            total += page_bytes * int(np.count_nonzero(~used.reshape(-1, page_bytes // PAGE_BYTES).any(1)))
+        return total
+
+
+def _content(start: int, end: int) -> np.ndarray:
+    return np.frombuffer((ctypes.c_int64 * ((end - start) // 8)).from_address(start), np.int64)  # type: ignore[call-overload]
+
+
+class Memory(Uncopied):
+    """The reservations of a program. Each belongs to an owner; all are released when the memory is closed.
+
+    pool: the pool whose pages are used; None: fresh pages are, as forked processes write them.
+    """
+
+    def __init__(self, pool: Pool | None = pages.POOL) -> None:
+        self._pool = None if CHECKED else pool
+        self._held: dict[int, Reservation] = {}
         self._owners: dict[int, object] = {}
         self.owner: object = None
         """The owner of the next reservations."""
 
-    def reserve(self, words: int) -> int:
-        """Reserve int64 words, all zero; return their address."""
-        return self._map(words, mmap.MAP_PRIVATE)
+    def reserve(self, words: int, expected: int = 0) -> int:
+        """Reserve int64 words, all zero; return their address. expected: the words in use later; 0: unknown."""
+        return self._reserve(words, expected, is_unset=False)
+
+    def reserve_unset(self, words: int, expected: int = 0) -> int:
+        """Reserve int64 words without a value; return their address. expected: as of `reserve`."""
+        address = self._reserve(words, expected, is_unset=True)
+        if CHECKED:
+            view(address, min(words, UNSET_BYTES // 8))[:] = UNSET
+        return address
+
+    def _reserve(self, words: int, expected: int, *, is_unset: bool) -> int:
+        kind = Kind.of(8 * words, 8 * expected)
+        mapping = self._pool.take(kind) if self._pool else None
+        return self._hold(mapping or pages.map_pages(kind, self._stagger), words, is_unset=is_unset)
 
     def share(self, words: int) -> int:
-        """Reserve words that processes forked later share; return their address."""
-        return self._map(words, mmap.MAP_SHARED)
+        """Reserve words, all zero, that processes forked later share; return their address."""
+        mapping = pages.map_pages(Kind.of(8 * words, 0), self._stagger, is_shared=True)
+        return self._hold(mapping, words, is_unset=False)
 
-    def _map(self, words: int, kind: int) -> int:
-        offset = len(self._held) * STAGGER_BYTES % MAX_STAGGER_BYTES
-        size = -(-(words * 8 + offset + GAP_BYTES) // mmap.PAGESIZE) * mmap.PAGESIZE
-        flags = kind | mmap.MAP_ANONYMOUS | MAP_NORESERVE
-        address = _libc.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
-        if address in (None, 2**64 - 1):
-            remedy = "lift ulimit -v, or allow overcommitting: sysctl vm.overcommit_memory=0"
-            raise DeltamarkError("no address space", f"{size / 1e9:.1f} GB", remedy)
-        if size > SMALL_PAGE_BYTES and kind == mmap.MAP_PRIVATE:
-            _libc.madvise(address + SMALL_PAGE_BYTES, size - SMALL_PAGE_BYTES, MADV_HUGEPAGE)
-        self._held[address + offset] = (address, size)
-        self._owners[address + offset] = self.owner
-        register(int(address + offset), 8 * words, f"a reservation of {words} words")
-        return int(address + offset)
+    @property
+    def _stagger(self) -> int:
+        return len(self._held) * STAGGER_BYTES % MAX_STAGGER_BYTES
+
+    def _hold(self, mapping: Mapping, words: int, *, is_unset: bool) -> int:
+        address = mapping.start
+        self._held[address] = Reservation(mapping, is_unset)
+        self._owners[address] = self.owner
+        self._held[address].begin()
+        register(address, 8 * words, f"a reservation of {words} words")
+        return address
 
     def clear(self, address: int, used: int) -> None:
         """Free the first `used` bytes of a shared reservation. They then contain zeros, and stay reserved."""
-        start, size = self._held[address]
-        whole = -(-(address - start + used) // mmap.PAGESIZE) * mmap.PAGESIZE
-        if _libc.madvise(start, min(whole, size), MADV_REMOVE) != 0:
+        mapping = self._held[address].mapping
+        whole = -(-(address - mapping.first + used) // PAGE_BYTES) * PAGE_BYTES
+        size = min(whole, mapping.end - mapping.first)
+        if pages.libc.madvise(mapping.first, size, pages.MADV_REMOVE) != 0:
             raise OSError(ctypes.get_errno(), "madvise")
 
     def replace(self, address: int, by: int) -> None:
@@ -140,11 +151,14 @@ class Memory(Uncopied):
         self.release(address)
 
     def release(self, address: int) -> None:
-        """Return a reservation to the system."""
+        """Return a reservation to the pool, or to the system."""
         del self._owners[address]
-        start, size = self._held.pop(address)
-        forget(start, size)
-        _libc.munmap(start, size)
+        mapping = self._held.pop(address).mapping
+        forget(mapping.base, mapping.mapped)
+        if self._pool and not mapping.is_shared:
+            self._pool.put(mapping)
+        else:
+            pages.unmap(mapping)
 
     def set_owner(self, address: int, owner: object) -> None:
         """Change the owner of a reservation."""
@@ -155,13 +169,13 @@ class Memory(Uncopied):
         return self._owners
 
     def resident(self, addresses: Iterable[int]) -> dict[int, int]:
-        """Count the bytes of reservations that are in memory and that this process has touched."""
-        regions = _regions()
-        starts, sizes = [region.start for region in regions], {}
+        """Count the bytes of reservations that are in memory and that this process has used."""
+        regions, sizes = _regions(), {}
+        starts = [start for start, _ in regions]
         for address in addresses:
-            start, size = self._held[address]
-            parts = regions[max(bisect_right(starts, start) - 1, 0) : bisect_left(starts, start + size)]
-            sizes[address] = sum(region.resident(start, start + size) for region in parts)
+            held = self._held[address]
+            parts = regions[bisect_left(starts, held.mapping.first) : bisect_left(starts, held.mapping.end)]
+            sizes[address] = sum(size for _, size in parts) - held.unused_bytes()
         return sizes
 
     @contextmanager
@@ -179,7 +193,8 @@ class Memory(Uncopied):
             self.release(address)
 
     def __del__(self) -> None:
-        self.close()
+        if not sys.is_finalizing():  # a process that ends returns its memory, and cannot open files any more
+            self.close()
 
 
 class Scratch:
@@ -192,6 +207,10 @@ class Scratch:
     def reserve(self, words: int) -> int:
         """Reserve words until the scratch is closed; return their address."""
         return self.own(self._memory.reserve(words))
+
+    def reserve_unset(self, words: int) -> int:
+        """Reserve words without a value until the scratch is closed; return their address."""
+        return self.own(self._memory.reserve_unset(words))
 
     def own(self, address: int) -> int:
         """Release a reservation together with the others."""

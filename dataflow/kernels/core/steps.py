@@ -98,6 +98,6 @@ def doubled(slots: int, entries: int) -> int:
 
 def move_table(memory: Memory, old: Array, words: int, move: Callable[[Array], object]) -> None:
     """Replace a table by a larger one, to which its entries are moved."""
-    address, new = old.address, memory.reserve(words)
+    address, new = old.address, memory.reserve(words, words)
     move(Array(new))
     memory.replace(address, new)

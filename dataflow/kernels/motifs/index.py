@@ -334,7 +334,7 @@ def pack_index(memory: Memory, op: SettleIndexBlock) -> None:
     """Move the lists of an index to new memory, without gaps between them."""
     index = op.index
     pool, weights = index.pool.address, index.weights.address
-    new_pool, new_weights = memory.reserve(UNBOUNDED_WORDS), memory.reserve(2 * UNBOUNDED_WORDS)
+    new_pool, new_weights = memory.reserve_unset(UNBOUNDED_WORDS), memory.reserve_unset(2 * UNBOUNDED_WORDS)
     pack(index, id_limit(index.keys), Array(new_pool), Array(new_weights))
     memory.replace(pool, new_pool)
     memory.replace(weights, new_weights)

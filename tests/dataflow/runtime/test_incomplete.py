@@ -31,11 +31,11 @@ def lacking(patch, place, *methods):
     def wrap(of, name):
         whole = getattr(of, name)
 
-        def call(*args):
+        def call(*args, **given):
             calls[0] += 1
             if calls[0] == place:
                 raise LackError
-            return whole(*args)
+            return whole(*args, **given)
 
         patch.setattr(of, name, call)
 
@@ -58,7 +58,7 @@ BEGINNINGS = {
 @pytest.mark.parametrize("beginning", BEGINNINGS)
 def test_a_call_that_lacks_memory_leaves_a_dataflow_as_it_was(beginning):
     """Some reservations, and some allocations of blocks and cells, fail once each."""
-    methods = (Memory, "reserve"), (Program, "words")
+    methods = (Memory, "_reserve"), (Program, "words")
     with closing(opened()) as whole, pytest.MonkeyPatch.context() as patch:
         calls = lacking(patch, 0, *methods)
         BEGINNINGS[beginning](whole)
@@ -87,8 +87,8 @@ def test_a_plan_that_is_refused_while_it_is_compiled_leaves_nothing():
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_dataflow_that_cannot_be_opened_keeps_no_memory(workers, monkeypatch):
     """The error is alive, and with it the objects in its frames."""
-    whole, made, methods = Memory.__init__, [], ((Memory, "reserve"), (Memory, "share"), (ProcessPool, "start"))
-    monkeypatch.setattr(Memory, "__init__", lambda self: (made.append(self), whole(self))[1])
+    whole, made, methods = Memory.__init__, [], ((Memory, "_reserve"), (Memory, "share"), (ProcessPool, "start"))
+    monkeypatch.setattr(Memory, "__init__", lambda self, **given: (made.append(self), whole(self, **given))[1])
     with pytest.MonkeyPatch.context() as patch:
         calls = lacking(patch, 0, *methods)
         Dataflow(RESIDENT, workers=workers).close()

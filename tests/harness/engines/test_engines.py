@@ -89,7 +89,7 @@ def test_a_stream_is_digested_and_compared(chunked, variant, compared):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_the_memory_of_a_checked_run_is_touched_before_each_timed_run_and_is_no_part_of_the_peak(
+def test_the_memory_of_a_checked_run_is_touched_before_the_first_timed_run_and_is_no_part_of_the_peak(
     chunked, monkeypatch, workers
 ):
     cell, touched = Cell("q04", "0.001", physical=500, workers=workers), []
@@ -103,7 +103,7 @@ def test_the_memory_of_a_checked_run_is_touched_before_each_timed_run_and_is_no_
     monkeypatch.setattr(resources, "touch", recorded)
     found = outcome(chunked, cell, compared={})
     assert len(found.seconds) == len(touched) == 2
-    assert min(touched) > 0
+    assert touched[0] > 0
     assert found.peak_bytes < alone.peak_bytes + (1 << 28)
 
 

@@ -127,7 +127,7 @@ def test_the_spread_of_a_query_is_that_of_its_cells_with_several_runs():
         for cell, seconds in (((1, 1000), [2.0, 1.0, 3.0]), ((1, 10), [1.0, 1.5]), ((1, 1), [9.0]))
     ]
     made = table([*records, record("q02", 1, 1000)], "spread")
-    assert [texts(row) for row in made.rows] == [["q01", "2", "3", "2.25x", "3.00x", "1 x 1000"]]
+    assert [texts(row) for row in made.rows] == [["q01", "2", "3", "1.50x", "2.25x", "3.00x", "1 x 1000"]]
 
 
 def test_variants_stand_beside_the_post_s():

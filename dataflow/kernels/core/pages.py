@@ -1,0 +1,230 @@
+"""Pages: ranges of address space, and the pool that keeps the pages of released ones for the next.
+
+The kernel clears each page that it hands out: measured at SF 1, a fifth of the time of a query. So a released range
+goes to the pool of the process with the pages that it has touched. The next reservation of the same kind gets it: the
+same address space, and about the same expected size. The oldest range comes first, so a dataflow that is opened again
+gets for each array the pages of the same array.
+
+The kernel may take the pages of the pool if it is short of memory (MADV_FREE). Beyond a bound, the oldest ranges return
+to the system. A forked process begins with an empty pool, since a write would copy each page.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import mmap
+import os
+import struct
+from collections import deque
+from dataclasses import dataclass, replace
+from pathlib import Path
+from threading import RLock
+from typing import NamedTuple
+
+import numpy as np
+
+from deltamark.errors import DeltamarkError
+
+PAGE_BYTES, HUGE_PAGE_BYTES = mmap.PAGESIZE, 2 << 20
+
+LARGE_BYTES = 2 * HUGE_PAGE_BYTES
+"""The expected size from which on an array lies in huge pages from its first byte. The first HUGE_PAGE_BYTES of others
+lie in small pages, since clearing a huge page takes longer than a small array saves. Not measured."""
+
+STAGGER_BYTES, MAX_STAGGER_BYTES = 17 * 64, 1 << 16
+"""Arrays begin at different offsets within a page: those with the same offset compete for the same cache lines. Not
+measured."""
+
+KEPT_SHARE = 4
+"""The pool keeps at most this fraction of the machine's memory, as a divisor. Not tuned."""
+
+MAX_KEPT = 1 << 13
+"""The number of ranges that the pool keeps at most: the kernel allows 65,530 mappings. A range has up to four."""
+
+MAP_NORESERVE, MADV_FREE, MADV_REMOVE, MADV_HUGEPAGE = 0x4000, 8, 9, 14
+"""Flags of `mmap` and `madvise` on Linux, which Python does not name."""
+
+PAGEMAP_SCAN, PRESENT, SWAPPED, ZERO, HUGE = 0xC0606610, 1 << 3, 1 << 4, 1 << 5, 1 << 6
+"""A request of Linux 6.7, and categories of pages."""
+
+SCANNED_EXTENTS = 1 << 10
+"""The number of extents that one request returns at most."""
+
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]
+libc.mprotect.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+
+
+class Kind(NamedTuple):
+    """The bytes of address space of a range, and the bytes that its array is expected to use: powers of two."""
+
+    size: int
+    expected: int
+
+    @classmethod
+    def of(cls, size: int, expected: int) -> Kind:
+        """Return the kind of an array. expected: 0 if it is not known."""
+        return cls(_power(max(size, PAGE_BYTES)), _power(min(expected, size)))
+
+    @property
+    def is_large(self) -> bool:
+        return self.expected >= LARGE_BYTES
+
+
+def _power(number: int) -> int:
+    """Return the least power of two that is not less."""
+    return 1 << (number - 1).bit_length() if number > 0 else 0
+
+
+class Extent(NamedTuple):
+    """Neighbouring pages of one size, in memory."""
+
+    start: int
+    end: int
+    page_bytes: int
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """A range of address space between two pages without access, and the pages that an earlier user has touched.
+
+    start: the first address of the array; extents: those of these pages, in order of their addresses.
+    """
+
+    kind: Kind
+    base: int
+    start: int
+    mapped: int
+    """The bytes from `base` on that are mapped."""
+    is_shared: bool = False
+    extents: tuple[Extent, ...] = ()
+    serial: int = 0
+
+    @property
+    def first(self) -> int:
+        """The first address that may be accessed: that of the page in which the array begins."""
+        return self.start // MAX_STAGGER_BYTES * MAX_STAGGER_BYTES
+
+    @property
+    def end(self) -> int:
+        return self.first + self.kind.size + MAX_STAGGER_BYTES
+
+    @property
+    def kept_bytes(self) -> int:
+        return sum(each.end - each.start for each in self.extents)
+
+
+def map_pages(kind: Kind, stagger: int, *, is_shared: bool = False) -> Mapping:
+    """Map fresh pages, all zero. stagger: the offset of the array, less than MAX_STAGGER_BYTES."""
+    unit = HUGE_PAGE_BYTES if kind.size >= HUGE_PAGE_BYTES else MAX_STAGGER_BYTES
+    size = kind.size + MAX_STAGGER_BYTES
+    mapped = size + unit + PAGE_BYTES
+    flags = (mmap.MAP_SHARED if is_shared else mmap.MAP_PRIVATE) | mmap.MAP_ANONYMOUS | MAP_NORESERVE
+    base = libc.mmap(None, mapped, 0, flags, -1, 0)
+    if base in (None, 2**64 - 1):
+        raise _no_space(mapped)
+    first = base // unit * unit + unit
+    if libc.mprotect(first, size, mmap.PROT_READ | mmap.PROT_WRITE) != 0:
+        libc.munmap(base, mapped)
+        raise _no_space(mapped)
+    small = 0 if kind.is_large else HUGE_PAGE_BYTES
+    if size > small and not is_shared:
+        libc.madvise(first + small, size - small, MADV_HUGEPAGE)
+    return Mapping(kind, base, first + stagger, mapped, is_shared)
+
+
+def _no_space(size: int) -> DeltamarkError:
+    remedy = "lift ulimit -v, or allow overcommitting: sysctl vm.overcommit_memory=0"
+    return DeltamarkError("no address space", f"{size / 1e9:.1f} GB", remedy)
+
+
+def unmap(mapping: Mapping) -> None:
+    """Return a range to the system."""
+    libc.munmap(mapping.base, mapping.mapped)
+
+
+def touched(start: int, end: int) -> tuple[Extent, ...]:
+    """Return the pages of a range that are in memory, or swapped out; nothing if this kernel cannot tell."""
+    found, extents = list[Extent](), np.empty((SCANNED_EXTENTS, 3), np.uint64)
+    try:
+        with Path("/proc/self/pagemap").open("rb") as pages:
+            while start < end:
+                words = 96, 0, start, end, 0, extents.ctypes.data, len(extents), 0, ZERO, ZERO, PRESENT | SWAPPED, HUGE
+                request = bytearray(struct.pack("12Q", *words))
+                count = fcntl.ioctl(pages, PAGEMAP_SCAN, request)
+                (start,) = struct.unpack_from("Q", request, 32)
+                found += [
+                    Extent(at, stop, HUGE_PAGE_BYTES if categories & HUGE else PAGE_BYTES)
+                    for at, stop, categories in extents[:count].tolist()
+                ]
+    except OSError:
+        return ()
+    return tuple(found)
+
+
+class Pool:
+    """The released ranges of a process. It is safe for threads, and for the garbage collector.
+
+    A range without pages returns to the system, but keeps its place in the order of its kind.
+    """
+
+    def __init__(self, most_bytes: int) -> None:
+        self.most_bytes = most_bytes
+        self.bytes = 0
+        """The bytes of all pages in the pool, some of which the kernel may have taken."""
+        self._kept: dict[Kind, deque[Mapping]] = {}
+        self._count = self._serial = 0
+        self._lock = RLock()  # the garbage collector may release memory while the thread has the lock
+
+    def take(self, kind: Kind) -> Mapping | None:
+        """Return the oldest range of a kind, if there is one and it has pages."""
+        with self._lock:
+            found = self._kept.get(kind)
+            oldest = self._forget(found.popleft()) if found else None
+        return oldest if oldest and oldest.extents else None
+
+    def put(self, mapping: Mapping) -> None:
+        """Keep a range with the pages that it has touched."""
+        extents = touched(mapping.first, mapping.end)
+        if not extents:
+            unmap(mapping)
+        for start, end, _ in extents:
+            libc.madvise(start, end - start, MADV_FREE)
+        with self._lock:
+            self._serial += 1
+            kept = replace(mapping, extents=extents, serial=self._serial)
+            self._kept.setdefault(kept.kind, deque()).append(kept)
+            self.bytes += kept.kept_bytes
+            self._count += 1
+            while self.bytes > self.most_bytes or self._count > MAX_KEPT:
+                self._drop_first(min(filter(None, self._kept.values()), key=lambda each: each[0].serial))
+
+    def _drop_first(self, kept: deque[Mapping]) -> None:
+        first = self._forget(kept.popleft())
+        if first.extents:
+            unmap(first)
+
+    def _forget(self, mapping: Mapping) -> Mapping:
+        self.bytes -= mapping.kept_bytes
+        self._count -= 1
+        return mapping
+
+    def clear(self) -> None:
+        """Return all ranges to the system."""
+        with self._lock:
+            for kept in self._kept.values():
+                while kept:
+                    self._drop_first(kept)
+
+    def begin_process(self) -> None:
+        """Empty the pool of a forked process. Another thread of the parent may have had the lock."""
+        self._lock = RLock()
+        self.clear()
+
+
+POOL = Pool(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // KEPT_SHARE)
+os.register_at_fork(after_in_child=POOL.begin_process)

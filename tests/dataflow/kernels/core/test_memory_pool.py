@@ -1,0 +1,134 @@
+"""Laws of memory: pages of earlier users neither reach nor count for later ones, and the pool has a bound."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from deltamark.dataflow.kernels.core.guard import CHECKED
+from deltamark.dataflow.kernels.core.memory import Memory, view
+from deltamark.dataflow.kernels.core.pages import HUGE_PAGE_BYTES, PAGE_BYTES, Pool, touched
+
+WORDS, SEEN = 1 << 24, 1 << 20
+"""The words of a reservation in these tests, and those that they look at."""
+
+pytestmark = pytest.mark.skipif(CHECKED, reason="checked kernels have no pool")
+
+places = st.lists(st.integers(0, SEEN - 1), max_size=20)
+users = st.lists(st.tuples(st.booleans(), st.sampled_from([0, SEEN]), places), max_size=6)
+
+
+@pytest.fixture(autouse=True)
+def _needs_extents():
+    memory = Memory(None)
+    address = memory.reserve(1)
+    view(address, 1)[0] = 1
+    if not touched(address // PAGE_BYTES * PAGE_BYTES, address // PAGE_BYTES * PAGE_BYTES + PAGE_BYTES):
+        pytest.skip("this kernel does not tell which pages a process has touched: nothing is kept")
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(users, max_size=4))
+def test_words_are_zero_whatever_their_last_user_has_written(lives):
+    pool = Pool(1 << 30)
+    for reservations in lives:
+        memory = Memory(pool)
+        for is_unset, expected, written in reservations:
+            address = (memory.reserve_unset if is_unset else memory.reserve)(WORDS, expected)
+            assert is_unset or not view(address, SEEN).any()
+            view(address, SEEN)[written] = -1
+        memory.close()
+    pool.clear()
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.integers(0, SEEN), st.integers(0, SEEN), st.booleans(), st.sampled_from([0, SEEN]))
+def test_an_array_counts_the_pages_that_it_has_used(before, used, is_unset, expected):
+    pool, sizes = Pool(1 << 30), []
+    for words in (used, before, used):
+        memory = Memory(pool)
+        address = (memory.reserve_unset if is_unset else memory.reserve)(WORDS, expected)
+        view(address, words)[:] = 1
+        sizes.append(memory.resident([address])[address])
+        memory.close()
+    pool.clear()
+    assert sizes[0] == sizes[2]
+    assert 8 * used <= sizes[0] < 8 * used + 2 * HUGE_PAGE_BYTES
+
+
+def test_a_reservation_gets_the_pages_of_the_oldest_one_of_its_kind():
+    pool = Pool(1 << 30)
+    memory = Memory(pool)
+    kinds = [(WORDS, 0), (WORDS, 1 << 12), (WORDS // 4, 0), (WORDS, 0)]
+    addresses = [memory.reserve_unset(*kind) for kind in kinds]
+    for address in addresses:
+        view(address, 1)[0] = 1
+    memory.close()
+    again = Memory(pool)
+    assert [again.reserve_unset(*kind) for kind in kinds] == addresses
+    again.close()
+    pool.clear()
+
+
+@pytest.mark.parametrize("most_pages", [0, 1, 3, 100])
+def test_the_pool_keeps_the_youngest_pages_up_to_its_bound(most_pages):
+    pool = Pool(most_pages * PAGE_BYTES)
+    for _ in range(2):
+        memory = Memory(pool)
+        for _ in range(10):
+            view(memory.reserve(100), 1)[0] = 1
+        memory.close()
+        assert pool.bytes == min(most_pages, 10) * PAGE_BYTES
+    pool.clear()
+    assert pool.bytes == 0
+
+
+def test_untouched_reservations_return_to_the_system():
+    pool = Pool(1 << 30)
+    memory = Memory(pool)
+    memory.reserve(WORDS)
+    memory.close()
+    assert pool.bytes == 0
+
+
+def test_a_forked_process_has_an_empty_pool():
+    from deltamark.dataflow.kernels.core.pages import POOL  # noqa: PLC0415 (the pool of this process)
+
+    memory = Memory()
+    view(memory.reserve(1000), 1)[0] = 1
+    memory.close()
+    assert POOL.bytes > 0
+    if (child := os.fork()) == 0:
+        os._exit(POOL.bytes > 0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert POOL.bytes > 0
+
+
+def test_threads_may_reserve_and_release_at_once():
+    pool, wrong = Pool(1 << 22), []
+
+    def work(number):
+        random = np.random.default_rng(number)
+        for _ in range(200):
+            memory = Memory(pool)
+            for _ in range(5):
+                words = view(memory.reserve(1 << 12), 1 << 12)
+                if words.any():
+                    wrong.append(number)
+                words[: random.integers(1 << 12)] = number
+            memory.close()
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(1, 5)]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert not wrong
+    assert pool.bytes <= 1 << 22
+    pool.clear()
+    assert pool.bytes == 0

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from support.harness.report_records import ON_SPARK, RECORDS, REPORT, record
 
-from deltamark.harness.report.marks import tooltip
+from deltamark.harness.report.cells import tooltip
 from deltamark.harness.report.page import page
 
 CHARTS = ("throughput", "latency", "state")

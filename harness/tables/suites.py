@@ -46,8 +46,9 @@ SMALL_BATCH_ROUNDS = 1000
 """Rounds in a batch beside an incremental attachment."""
 
 VIEW = """
-CREATE TABLE measured AS SELECT id, dataset, table_name, row AS name, note, cell_name, why, doubt, figures, map_from_entries([
-    {'key': entry.key, 'value': list_min(entry.value)} FOR entry IN map_entries(figures)]) AS figure FROM given;
+CREATE TABLE measured AS SELECT id, dataset, table_name, row AS name, note, cell_name, why, doubt, figures,
+    map_from_entries([
+        {'key': entry.key, 'value': list_min(entry.value)} FOR entry IN map_entries(figures)]) AS figure FROM given;
 """
 
 MakeTables = Callable[[Relations], Iterable[Table]]

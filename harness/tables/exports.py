@@ -4,7 +4,7 @@ The time is that of the fastest run, as in the tables of this project: other pro
 time. A record without numbers, of a cell that failed, was wrong or took too long, never becomes a number of an export.
 If the last measurement of a cell failed, an earlier number does not stand in for it. The relations, for SQL:
 
-- `exported`: all records; `left_out` is the reason why a record has no place in an export, or empty.
+- `exported`: the last record of each cell; `left_out` is the reason why it has no place in an export, or empty.
 - `metrics`: their numbers for other benchmark tools, each with the values of the timed runs unless only one was taken.
   The least and the most are the fastest and the slowest of these, not a confidence interval.
 """

@@ -1,7 +1,11 @@
-"""The document around the sections of a page: one HTML file with links, filters, sortable tables, styles and script."""
+"""The document around the sections of a page: one HTML file with links, filters, sortable tables, styles and script.
+
+HTML and SVG are text, in which strings are escaped, except those that are markup already.
+"""
 
 from __future__ import annotations
 
+import html
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,7 +14,53 @@ from pathlib import Path
 from deltamark.harness.console.table import Entries, Table, TableEntry
 from deltamark.harness.engines.base import short_name
 from deltamark.harness.engines.registry import DEFAULT
-from deltamark.harness.report.marks import Keys, Markup, data, tag
+
+VOID = ("input", "meta")
+
+
+class Markup(str):
+    """Text that is markup and must not be escaped again."""
+
+    __slots__ = ()
+
+
+MarkupChild = str | Iterable[str]
+Attribute = str | float | bool | None
+
+
+def tag(name: str, /, *children: MarkupChild, **attributes: Attribute) -> Markup:
+    """Make an element. `data_query` stands for `data-query`, and `class_` for `class`; None and False are omitted."""
+    opening = f"<{name}{''.join(_attribute(key, value) for key, value in attributes.items())}>"
+    return Markup(opening if name in VOID else f"{opening}{joined(children)}</{name}>")
+
+
+def joined(children: Iterable[MarkupChild]) -> Markup:
+    """Concatenate children."""
+    return Markup("".join(_child(child) for child in children))
+
+
+def _child(child: MarkupChild) -> str:
+    if isinstance(child, Markup):
+        return child
+    return html.escape(child) if isinstance(child, str) else joined(child)
+
+
+def _attribute(name: str, value: Attribute) -> str:
+    key = name.rstrip("_").replace("_", "-")
+    if value is None or value is False:
+        return ""
+    if value is True:
+        return f" {key}"
+    text = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return f' {key}="{html.escape(text)}"'
+
+
+Keys = Mapping[str, str]
+"""The values of the filters: query, engine, workload."""
+
+
+def data(keys: Keys) -> dict[str, Attribute]:
+    return {f"data_{name}": value for name, value in keys.items()}
 
 
 @dataclass(frozen=True)
@@ -34,14 +84,14 @@ def render(section: Section) -> Markup:
     )  # fmt: skip
 
 
-def panels(children: Iterable[Markup]) -> Markup:
+def panels(children: Iterable[MarkupChild]) -> Markup:
     """Put panels side by side."""
-    return tag("div", children, class_="panels")
+    return tag("div", *children, class_="panels")
 
 
-def lists(children: Iterable[Markup]) -> Markup:
+def lists(children: Iterable[MarkupChild]) -> Markup:
     """Put lists side by side."""
-    return tag("div", children, class_="lists")
+    return tag("div", *children, class_="lists")
 
 
 HERE = Path(__file__).parent

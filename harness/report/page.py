@@ -2,28 +2,40 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from deltamark.harness.console.table import Entries, Table, brief, counted, listed, megabytes, rate, words
-from deltamark.harness.history.series import commit_history, with_machines
-from deltamark.harness.report.document import Section, document, folded, named
-from deltamark.harness.report.marks import Markup, choices, command, data, keys_of, tag, title
-from deltamark.harness.report.panel import tiles
-from deltamark.harness.report.sections.checks import consistency, coverage, finding_sentences, plausibility, refusals
-from deltamark.harness.report.sections.costs import latency, state, workers
+from deltamark.harness.console.table import Entries, Table, brief, counted, megabytes, rate, ratio, words
+from deltamark.harness.measure.stats import geomean
+from deltamark.harness.report.cells import choices, command, engine_names, keys_of, report_relations, title
+from deltamark.harness.report.document import Markup, Section, document, folded, joined, named, tag
+from deltamark.harness.report.sections.checks import (
+    consistency,
+    coverage,
+    finding_sentences,
+    plausibility,
+    problems,
+    refusals,
+)
 from deltamark.harness.report.sections.history import history
+from deltamark.harness.report.sections.queries import (
+    batching,
+    break_even,
+    engines,
+    latency,
+    state,
+    throughput,
+    workers,
+)
 from deltamark.harness.report.sections.suites import graphs, loops, memory, rates, sharing
-from deltamark.harness.report.sections.throughput import batching, break_even, engines, throughput
 from deltamark.harness.results.commits import KnownCommit
 from deltamark.harness.results.plausibility import doubt_of
 from deltamark.harness.results.record import PROJECT, Record
 from deltamark.harness.suites.reporter import session_header
 from deltamark.harness.system.machine import Header, warnings
-from deltamark.harness.tables.lookup import Lookup
-from deltamark.harness.tables.relation import marked, why
-from deltamark.harness.tables.tpch import tables
+from deltamark.harness.tables.history import commit_history, relation
+from deltamark.harness.tables.relation import Relations, literal, marked, why
+from deltamark.harness.tables.tpch import made_tables
 
 UNFOLDED = ("engines", "physical", "product", "workers")
 
@@ -43,39 +55,37 @@ class ReportData:
 
 
 def page(report: ReportData) -> str:
-    lookup = Lookup(report.records, report.sf)
-    sections = [section for section in _sections(report, lookup) if section is not None]
-    of_data = [f"SF {report.sf}"] if lookup.records else []  # the sections of other suites name their data
+    db = report_relations(record for record in report.records if record.sf == report.sf)
+    sections = [section for section in _sections(report, db) if section is not None]
+    of_data = [f"SF {report.sf}"] if db.latest else []  # the sections of other suites name their data
+    header = _top(report, db)
     return document(
-        ", ".join(["deltamark", *of_data, report.machine]),
-        _top(report, lookup),
-        sections,
-        choices(lookup.records, lookup.engines),
+        ", ".join(["deltamark", *of_data, report.machine]), header, sections, choices(db.latest, engine_names(db))
     )
 
 
-def _sections(report: ReportData, lookup: Lookup) -> list[Section | None]:
+def _sections(report: ReportData, db: Relations) -> list[Section | None]:
     others = [make(report.table_records) for make in (rates, memory, sharing, loops, graphs)]
-    if not lookup.records:
-        return [*others, _machine(report, lookup)]
+    if not db.latest:
+        return [*others, _machine(report, db)]
     return [
-        finding_sentences(lookup), _problems(lookup), plausibility(lookup), batching(lookup), break_even(lookup),
-        engines(lookup), throughput(lookup), latency(lookup), workers(lookup), state(lookup),
-        coverage(lookup, report.table_records), refusals(lookup), consistency(lookup, report.table_records),
-        _tables(lookup), *others, *_histories(report), _points(lookup), _machine(report, lookup),
+        finding_sentences(db), problems(db), plausibility(db), batching(db), break_even(db), engines(db),
+        throughput(db), latency(db), workers(db), state(db), coverage(db, report.table_records), refusals(db),
+        consistency(db, report.table_records), _tables(db, report.sf), *others, *_histories(report), _points(db),
+        _machine(report, db),
     ]  # fmt: skip
 
 
 def _histories(report: ReportData) -> list[Section | None]:
     """Draw the cells that were measured at several commits, in a section for each repository, this project's first."""
-    names = sorted({record.repository for record in report.records}, key=lambda name: (name != PROJECT, name))
-    return [_history(report, name) for name in names]
+    db = relation([(report.records, report.sessions)])
+    names = [name for (name,) in db.rows("SELECT DISTINCT repository FROM comparable ORDER BY repository")]
+    return [_history(report, db, name) for name in sorted(names, key=lambda name: name != PROJECT)]
 
 
-def _history(report: ReportData, repository: str) -> Section | None:
-    records = [record for record in report.records if record.repository == repository]
+def _history(report: ReportData, db: Relations, repository: str) -> Section | None:
     known = report.known_commits if repository == PROJECT else {}
-    whole = commit_history(with_machines(records, report.sessions), known)
+    whole = commit_history(db, known, f"repository = {literal(repository)}")
     cells = {
         cell: series
         for cell, series in whole.cells.items()
@@ -84,16 +94,49 @@ def _history(report: ReportData, repository: str) -> Section | None:
     return history(replace(whole, cells=cells), repository) if cells else None
 
 
-def _top(report: ReportData, lookup: Lookup) -> Markup:
-    of_data = f" on TPC-H at scale factor {report.sf}" if lookup.records else ""
+def _top(report: ReportData, db: Relations) -> Markup:
+    of_data = f" on TPC-H at scale factor {report.sf}" if db.latest else ""
     return tag(
         "header",
         tag("h1", "deltamark"),
         tag("p", f"Incremental view maintenance{of_data}", class_="subtitle"),
-        *_machine_facts(_sessions(report, lookup)),
-        tiles(lookup) if lookup.records else "",
-        _terms() if lookup.records else "",
+        *_machine_facts(_sessions(report, db)),
+        tiles(db) if db.latest else "",
+        _terms() if db.latest else "",
     )
+
+
+RECOMPUTED_ROUNDS = 1000
+"""The batch size, in rounds, of the comparison with recomputing."""
+
+
+def tiles(db: Relations) -> Markup:
+    """Show the most important numbers, which are geometric means over the queries that have them."""
+    ((cells, verified),) = db.rows("SELECT count(*), count_if(has_numbers AND verified <> '') FROM latest")
+    best, single, p99, gains = (
+        [value for (value,) in db.rows(sql)]
+        for sql in (
+            """SELECT max(rate) FROM latest WHERE rank = 0 AND plain(workload) AND has_numbers GROUP BY query""",
+            "SELECT rate FROM single WHERE ours AND (L, P) = (1, 1) AND has_numbers",
+            "SELECT p99 FROM single WHERE ours AND (L, P) = (1, 1) AND has_numbers",
+            f"""SELECT c.rate / r.rate FROM single c JOIN recomputed r USING (query)
+                WHERE c.ours AND (c.L, c.P) = ({RECOMPUTED_ROUNDS}, 1) AND r.rounds = {RECOMPUTED_ROUNDS}
+                AND c.has_numbers AND r.has_numbers""",
+        )
+    )
+    numbers = [
+        (rate(geomean(best)), f"tuples at the best batch size, mean* of {len(best)} queries"),
+        (rate(geomean(single)), "tuples, one at a time, mean*"),
+        (brief(geomean(p99)), "99th percentile for one row, mean*"),
+        (ratio(geomean(gains)), f"as fast as recomputing every {RECOMPUTED_ROUNDS:,} rounds, mean*"),
+    ]
+    shown = [(entry.text, text) for entry, text in numbers if entry.value > 0]
+    entries = [
+        tag("div", tag("dt", text), tag("dd", number))
+        for number, text in [(f"{verified:,}", f"of {cells:,} cells have a verified answer"), *shown]
+    ]
+    note = tag("p", "* geometric mean over the measured queries", class_="star")
+    return joined([tag("dl", entries, class_="tiles"), note])
 
 
 def _terms() -> Markup:
@@ -118,38 +161,19 @@ def _machine_facts(sessions: Sequence[Header]) -> list[Markup]:
     return [tag("p", text, class_="machine"), *notes]
 
 
-def _sessions(report: ReportData, lookup: Lookup) -> list[Header]:
+def _sessions(report: ReportData, db: Relations) -> list[Header]:
     """Return the headers of the sessions with shown results, the latest first."""
-    shown = {record.session for record in [*lookup.records, *report.table_records]}
+    shown = {record.session for record in [*db.latest, *report.table_records]}
     return [header for name, header in sorted(report.sessions.items(), reverse=True) if name in shown]
 
 
-def _problems(lookup: Lookup) -> Section | None:
-    bad = [record for record in lookup.records if record.status not in ("ok", "refused")]
-    if not bad:
-        return None
-    items = [
-        tag(
-            "li", f"{record.status}: {title(record)}", tag("pre", record.problem), tag("code", command(record)),
-            **data(keys_of(record)),
-        )
-        for record in bad
-    ]  # fmt: skip
-    counts = Counter(record.status for record in bad)
-    by_status = listed([f"{number} {status}" for status, number in sorted(counts.items())])
-    failed = f"{len(bad)} {'has' if len(bad) == 1 else 'have'} failed"
-    finding = f"Of {counted(len(lookup.records), 'cell')}, {failed}: {by_status}."
-    text = "They have no number, appear only in this list, and are left out of all means."
-    return Section("problems", "Failures", finding, text, [tag("ul", items, class_="problems")])
-
-
-def _tables(lookup: Lookup) -> Section:
+def _tables(db: Relations, sf: str) -> Section:
+    engines = engine_names(db)
     folded_tables = [
-        folded(table, lambda row: named(row, lookup.engines), unfolded=table.name in UNFOLDED)
-        for table in tables(lookup.records, lookup.sf)
+        folded(table, lambda row: named(row, engines), unfolded=table.name in UNFOLDED) for table in made_tables(db, sf)
     ]
     number = counted(len(folded_tables), "table")
-    finding = f"The numbers of {counted(len(lookup.records), 'cell')} are in {number}."
+    finding = f"The numbers of {counted(len(db.latest), 'cell')} are in {number}."
     text = "The tables that make tables prints. Click a heading to sort."
     return Section("tables", "Tables", finding, text, folded_tables)
 
@@ -162,27 +186,27 @@ def _numbers(record: Record) -> Entries:
     return list(map(marked, entries)) if doubt_of(record) else entries
 
 
-def _points(lookup: Lookup) -> Section:
+def _points(db: Relations) -> Section:
     headers = ["cell", "rate", "seconds", "p99", "state MB", "verified", "command"]
     rows = [
         [
             words(title(record)), *_numbers(record), words(record.verified or "-"), words(command(record)),
         ]
-        for record in lookup.records
+        for record in db.latest
     ]  # fmt: skip
     table = Table("points", f"{len(rows)} cells", headers, rows)
-    keys = dict(zip(map(id, table.rows), map(keys_of, lookup.records), strict=True))
+    keys = dict(zip(map(id, table.rows), map(keys_of, db.latest), strict=True))
     text = (
         "The latest record of each cell, with the command that measures it again. RESULTS=again writes to another "
         "directory, because the cell is already done in this one."
     )
-    good = sum(record.has_numbers for record in lookup.records)
+    good = sum(record.has_numbers for record in db.latest)
     finding = f"{counted(len(rows), 'cell')} were measured, and {good:,} have numbers."
     return Section("points", "All cells", finding, text, [folded(table, lambda row: keys[id(row)], unfolded=False)])
 
 
-def _machine(report: ReportData, lookup: Lookup) -> Section:
-    shown = _sessions(report, lookup)
+def _machine(report: ReportData, db: Relations) -> Section:
+    shown = _sessions(report, db)
     sessions = [
         tag("li", tag("h3", each["started"]), tag("pre", session_header(each)), tag("code", each["argv"]))
         for each in shown

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from deltamark.harness.results.record import PROJECT, Record
+from deltamark.harness.results.record import PROJECT
 from deltamark.harness.system.machine import ROOT
 
 HEAD = "HEAD"
 DIRTY = "+"
+COMMIT = r"[0-9a-f]{4,40}\+?"
+"""The commit of a record; a record that was measured without git has another word."""
 SHORT = 7
 """The digits of a commit that readers see."""
 
@@ -57,16 +59,11 @@ class Commit:
         return datetime.fromtimestamp(self.time, UTC).date().isoformat()
 
 
-def has_commit(record: Record) -> bool:
-    """Return whether a record names its commit; it does not if it was measured without git."""
-    return re.fullmatch(r"[0-9a-f]{4,40}\+?", record.commit) is not None
+def ordered_commits(first: Mapping[str, float], known: Mapping[str, KnownCommit]) -> list[Commit]:
+    """Return commits in the order of time.
 
-
-def ordered_commits(records: Iterable[Record], known: Mapping[str, KnownCommit]) -> list[Commit]:
-    """Return the commits of records in the order of time. known: facts by the name of a commit without edits."""
-    first: dict[str, float] = {}
-    for record in records:
-        first[record.commit] = min(record.finished_s, first.get(record.commit, record.finished_s))
+    first: the times of their first records, by name. known: facts by the name of a commit without edits.
+    """
     commits = [_commit(name, time, known) for name, time in first.items()]
     return sorted(commits, key=lambda commit: (commit.time, commit.base, commit.is_dirty))
 
@@ -76,9 +73,9 @@ def _commit(name: str, first: float, known: Mapping[str, KnownCommit]) -> Commit
     return Commit(name, facts.time, facts.subject) if facts else Commit(name, first)
 
 
-def known_commits(repository: Path, records: Iterable[Record]) -> dict[str, KnownCommit]:
+def known_commits(repository: Path, commits: Iterable[str]) -> dict[str, KnownCommit]:
     """Look up the commits of records; a directory without a repository knows none."""
-    names = sorted({record.commit.removesuffix(DIRTY) for record in records if has_commit(record)})
+    names = sorted({name.removesuffix(DIRTY) for name in commits if re.fullmatch(COMMIT, name)})
     checked = _lines(repository, "cat-file", "--batch-check=%(objecttype) %(objectname)", given=names)
     found = dict(pair for pair in zip(names, checked, strict=False) if pair[1].startswith("commit "))
     full = {name: line.removeprefix("commit ") for name, line in found.items()}

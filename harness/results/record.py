@@ -253,11 +253,6 @@ class Record(Struct, frozen=True, kw_only=True):
         return figures[self.seconds.index(self.best)] if len(figures) == len(self.seconds) else None
 
     @property
-    def batch_rounds(self) -> int:
-        """Rounds in a physical batch."""
-        return self.logical * self.physical
-
-    @property
     def dataset(self) -> str:
         """The name of the measured data; tables are made per dataset."""
         if self.suite == THROUGHPUT:

@@ -27,11 +27,10 @@ from deltamark.harness.engines.base import short_name
 from deltamark.harness.measure.stats import geomean, median
 from deltamark.harness.results import published
 from deltamark.harness.results.record import Record
-from deltamark.harness.tables.lookup import Lookup
 from deltamark.harness.tables.relation import Column, Format, Relations, at, literal
 
 THEIRS = pa.schema(
-    [(name, pa.string()) for name in ("name", "query", "dataflow")] + [("value", pa.float64())]
+    [(name, pa.string()) for name in ("query", "dataflow")] + [("value", pa.float64())]
     + [(name, pa.int64()) for name in ("number", "logical", "physical", "workers", "L", "P", "used")]
 )  # fmt: skip
 
@@ -49,7 +48,11 @@ MAX_COLUMNS_WITH_OURS = 4
 """The most published columns for which our rates are shown too; for more, only the ratios are."""
 
 
-def beside_published(db: Relations, lookup: Lookup, source: str, table: str) -> Table:
+NAME = "CASE WHEN t.dataflow IN ('', known.default_variant) THEN t.query ELSE t.query || ' ' || t.dataflow END"
+"""The name of a dataflow; the default one has the name of its query."""
+
+
+def beside_published(db: Relations, sf: str, source: str, table: str) -> Table:
     """Make a table of published rates, with ours beside them.
 
     Ours are those of the same dataflow, with as many workers or with the most that we have measured below that.
@@ -59,14 +62,13 @@ def beside_published(db: Relations, lookup: Lookup, source: str, table: str) -> 
     used = {figure.workers: max((n for n in measured if n <= figure.workers), default=1) for figure in figures}
     theirs = [
         {
-            "number": number, "name": lookup.name(figure.query, figure.variant), "query": figure.query,
-            "dataflow": figure.variant, "logical": figure.logical, "physical": figure.physical,
-            "workers": figure.workers, "L": figure.ours[0], "P": figure.ours[1], "used": used[figure.workers],
-            "value": figure.value,
+            "number": number, "query": figure.query, "dataflow": figure.variant, "logical": figure.logical,
+            "physical": figure.physical, "workers": figure.workers, "L": figure.ours[0], "P": figure.ours[1],
+            "used": used[figure.workers], "value": figure.value,
         }
-        for number, figure in enumerate(figures) if figure.query in lookup.queries
+        for number, figure in enumerate(figures)
     ]  # fmt: skip
-    columns: list[Column] = [("query", "t.name", words)]
+    columns: list[Column] = [("query", NAME, words)]
     batchings = sorted({(figure.logical, figure.physical, figure.workers) for figure in figures})
     has_ours = len(batchings) <= MAX_COLUMNS_WITH_OURS
     for logical, size, number in batchings:
@@ -78,14 +80,15 @@ def beside_published(db: Relations, lookup: Lookup, source: str, table: str) -> 
             (f"ratio {header}", _last(column, "shown(c, c.rate / t.value)"), ratio),
         ]  # fmt: skip
     db.add("theirs", pa.Table.from_pylist(theirs, THEIRS))
-    rows = """
-        FROM theirs t LEFT JOIN cells c ON c.ours AND plain(c.workload) AND c.query = t.query
+    rows = f"""
+        FROM theirs t JOIN (SELECT DISTINCT query, default_variant FROM latest) known USING (query)
+            LEFT JOIN cells c ON c.ours AND plain(c.workload) AND c.query = t.query
             AND c.dataflow = t.dataflow AND (c.L, c.P, c.workers) = (t.L, t.P, t.used)
-        GROUP BY t.name HAVING count(c.id) > 0 ORDER BY min(t.number)"""
+        GROUP BY {NAME} HAVING count(c.id) > 0 ORDER BY min(t.number)"""
     publication = published.sources()[source]
     notes = [f"theirs: {publication.label}", *publication.notes]
-    if publication.sf != lookup.sf:
-        notes.append(f"theirs was measured at SF {publication.sf}, ours at SF {lookup.sf}")
+    if publication.sf != sf:
+        notes.append(f"theirs was measured at SF {publication.sf}, ours at SF {sf}")
     title = f"Against {COMPARED[source, table]}: tuples per second"
     return db.table(f"{source}-{table}", title, columns, rows, notes, has_foot=True)
 
@@ -128,15 +131,15 @@ is that of the batching.
 """
 
 
-def side_by_side(db: Relations, lookup: Lookup) -> Iterator[Table]:
+def side_by_side(db: Relations) -> Iterator[Table]:
     """Make the tables of engines: means by batching with a line for each engine, and rates by query."""
     places = db.rows(f"SELECT * FROM ({PLACES}) ORDER BY {PLACE_ORDER}")
     if places:
-        yield from (_means(db, lookup, list(dict.fromkeys(place[2:] for place in places)), name) for name in MEANS)
+        yield from (_means(db, list(dict.fromkeys(place[2:] for place in places)), name) for name in MEANS)
         yield from (_by_query(db, *place) for place in places)
 
 
-def _means(db: Relations, lookup: Lookup, batchings: Sequence[Batching], name: str) -> Table:
+def _means(db: Relations, batchings: Sequence[Batching], name: str) -> Table:
     title, means = MEANS[name]
     columns: list[Column] = [("engine", f"runner || {SUFFIX}", words), ("queries", "any_value(most)", count)]
     for logical, size in batchings:
@@ -160,7 +163,7 @@ def _means(db: Relations, lookup: Lookup, batchings: Sequence[Batching], name: s
     if len(means) > 1:
         table.notes += [
             "to the fastest: the rate relative to that of the fastest engine with a plausible time for each query",
-            *_clocks(lookup),
+            *_clocks(db),
         ]
     return table
 
@@ -189,13 +192,12 @@ def _by_query(db: Relations, workload: str, number: int, logical: int, size: int
     return db.table(name, f"Engines by query: tuples per second, {of}", columns, source)
 
 
-def _clocks(lookup: Lookup) -> Iterator[str]:
+def _clocks(db: Relations) -> Iterator[str]:
     """Describe the external engines: what those with a clock leave out of the time of the harness, and the CPU time
     outside the clock.
     """
-    for engine in lookup.engines:
-        with_numbers = (record for record in lookup.records if record.engine == engine and record.has_numbers)
-        records = [record for record in with_numbers if record.external]
+    for (engine,) in db.rows("SELECT DISTINCT engine FROM latest ORDER BY engine"):
+        records = [each for each in db.latest if each.engine == engine and each.has_numbers and each.external]
         own = [record for record in records if len(record.outside) == len(record.seconds)]
         name = f"{short_name(engine)} is {records[-1].external.name}" if records and records[-1].external else ""
         if own:

@@ -3,7 +3,7 @@
 Runs are compared by their time for a tuple. One engine is faster than another if its fastest run is by more than MARGIN
 faster, and its slowest run is faster than the fastest run of the other. Otherwise the two tie. A single run has an
 assumed spread. An engine competes with numbers that are right and plausible. All records are of one machine, as those
-of a directory are. The relations, for SQL, besides those of lookup.py:
+of a directory are. The relations, for SQL, besides those of relation.py:
 
 - `contests`: for each query, workload, number of workers and batching L x P that several engines were measured with on
   the same data, the runs of those that compete, the fastest first. If there are several versions of the data, it is
@@ -28,7 +28,6 @@ from deltamark.harness.benchmarks.cell import Batching
 from deltamark.harness.console.table import Table, TableEntry, count, counted, listed, ratio, words
 from deltamark.harness.engines.duckdb import DuckDBEngine
 from deltamark.harness.results.record import Record
-from deltamark.harness.tables.lookup import Lookup, relations
 from deltamark.harness.tables.relation import Column, Relations, at, entry, literal
 
 MARGIN = 0.05
@@ -133,13 +132,12 @@ class Findings:
     scopes: Sequence[ScopeFindings]
 
 
-def relation(records: Iterable[Record], sf: str) -> Relations:
-    """Return the relations of findings."""
+def relation(records: Iterable[Record]) -> Relations:
+    """Return the relations of findings, in which the records of each version of the data are a part."""
     by_data: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         by_data[record.data].append(record)
-    lookups = [Lookup(found, sf) for found in by_data.values()]
-    db = relations([lookup for lookup in lookups if lookup.records])
+    db = Relations.of_queries(*by_data.values())
     db.rows(VIEWS)
     return db
 
@@ -150,9 +148,9 @@ RULE = (
 )
 
 
-def findings_tables(records: Sequence[Record], sf: str) -> list[Table]:
+def findings_tables(records: Iterable[Record]) -> list[Table]:
     """Make the tables of findings: the engines in pairs, and the fastest of each cell; none without a comparison."""
-    db = relation(records, sf)
+    db = relation(records)
     columns: list[Column] = [
         ("engine", "engine_name", words), ("against", "against", words), ("workload", "workload", words),
         ("workers", "workers", count), ("cells", "cells", count), ("faster", "wins", count), ("ties", "ties", count),
@@ -209,9 +207,9 @@ def _scopes(db: Relations) -> list[Scope]:
     return [Scope(*row) for row in db.rows(f"SELECT DISTINCT {SCOPE} FROM findings ORDER BY {SCOPE_ORDER}")]
 
 
-def findings(records: Sequence[Record], sf: str) -> Findings | None:
+def findings(records: Iterable[Record]) -> Findings | None:
     """Return the sentences; None unless several engines were measured."""
-    db = relation(records, sf)
+    db = relation(records)
     if len(db.rows("SELECT DISTINCT engine FROM latest")) < 2:
         return None
     summary = [*_recomputing(db), *_problems(db), *_not_compared(db)]

@@ -1,7 +1,7 @@
 """The tables of the suites other than that of queries, made separately for each dataset.
 
-The relation `measured` has the last rows of a dataset: `table_name`, `name`, `note`, `why` a row has no numbers, and
-the maps `figures` (lists) and `figure` (the least value). A figure that a row of older code lacks is NULL.
+The relation `measured` has the last rows of a dataset, each with its `name` and with the map `figure` of the least
+value of each of its `figures`. A figure that a row of older code lacks is NULL.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from deltamark.harness.engines.peers import PEERS, peer
 from deltamark.harness.measure.stats import median
 from deltamark.harness.results import published
 from deltamark.harness.results.record import REFUSED, Record, latest
-from deltamark.harness.tables.relation import Column, Format, Relations, listed, literal, why
+from deltamark.harness.tables.relation import Column, Format, Relations, listed, literal
 
 Grade = Literal["times", "batches", "end", "wrong"]
 
@@ -45,13 +45,10 @@ SIZES = (16, 256, 4096)
 SMALL_BATCH_ROUNDS = 1000
 """Rounds in a batch beside an incremental attachment."""
 
-SCHEMA = pa.schema(
-    [(name, pa.string()) for name in ("dataset", "table_name", "name", "note", "cell", "why")]
-    + [("id", pa.int64()), ("is_doubtful", pa.bool_()), ("figures", pa.map_(pa.string(), pa.list_(pa.float64())))]
-)  # fmt: skip
 VIEW = """
-CREATE TABLE measured AS SELECT *, map_from_entries([
-    {'key': entry.key, 'value': list_min(entry.value)} FOR entry IN map_entries(figures)]) AS figure FROM given;
+CREATE TABLE measured AS SELECT id, dataset, table_name, row AS name, note, cell_name, why, doubt, figures,
+    map_from_entries([
+        {'key': entry.key, 'value': list_min(entry.value)} FOR entry IN map_entries(figures)]) AS figure FROM given;
 """
 
 MakeTables = Callable[[Relations], Iterable[Table]]
@@ -70,16 +67,7 @@ def suite_tables(records: Iterable[Record], suite: str, make: MakeTables) -> lis
 
 def relations(records: Iterable[Record]) -> Relations:
     """Return the relation of the rows of a dataset, sorted by the numbers in their names."""
-    ordered = sorted(records, key=lambda record: list(map(int, re.findall(r"\d+", record.row))))
-    rows = [
-        {
-            "id": number, "dataset": record.dataset, "table_name": record.table, "name": record.row,
-            "note": record.note, "cell": record.cell, "why": why(record), "is_doubtful": False,
-            "figures": [*record.figures.items()],
-        }
-        for number, record in enumerate(ordered)
-    ]  # fmt: skip
-    return Relations({"given": pa.Table.from_pylist(rows, SCHEMA)}, VIEW)
+    return Relations([sorted(records, key=lambda record: list(map(int, re.findall(r"\d+", record.row))))], VIEW)
 
 
 @contextmanager
@@ -565,7 +553,8 @@ def highest_rates(db: Relations) -> Iterator[Table]:
     absent = f"CASE WHEN best IS NULL THEN coalesce(f.why, {refused}) END"
     above = """CASE WHEN best IS NOT NULL THEN coalesce((
         SELECT arg_min(coalesce(nullif(a.note, ''), '-'), a.figure['rate']) FROM measured a
-        WHERE a.table_name = 'trials' AND a.cell = f.cell AND a.figure['rate'] > best.figure['rate']), '-') END"""
+        WHERE a.table_name = 'trials' AND a.cell_name = f.cell_name
+            AND a.figure['rate'] > best.figure['rate']), '-') END"""
     of_best = "best.figure['{}']".format
     yield db.table(
         "rate", "Highest sustained rate",
@@ -581,7 +570,7 @@ def highest_rates(db: Relations) -> Iterator[Table]:
         """FROM (
             SELECT arg_min(r, id) AS f, count(*) AS number,
                 arg_max(r, figure['rate']) FILTER (figure['sustained'] > 0) AS best
-            FROM measured r WHERE table_name = 'trials' GROUP BY cell) ORDER BY f.id""",
+            FROM measured r WHERE table_name = 'trials' GROUP BY cell_name) ORDER BY f.id""",
         [
             "rounds: the highest rate of rounds that the engine sustains; 5% above: the reason why it sustains no more",
             ("for: the duration of the trial, which ends with the stream; p50, p99, max: latencies from the due times "

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from decimal import Decimal
 from typing import Any
 
 from deltamark.datagen.workloads.registry import KINDS, PLAIN, meanings
@@ -32,7 +31,6 @@ from deltamark.harness.results.plausibility import doubt_of
 from deltamark.harness.results.record import SPREAD, Record
 from deltamark.harness.tables.comparisons import COMPARED, SUFFIX, beside_published, mean_of, side_by_side
 from deltamark.harness.tables.findings import findings_tables
-from deltamark.harness.tables.lookup import Lookup, relations
 from deltamark.harness.tables.relation import Column, Relations, at, listed, literal, without_mean
 from deltamark.queries.sql_text import VARIANT
 
@@ -42,17 +40,23 @@ PEAK: Column = ("peak rate", "arg_max(shown(c, c.rate), c.rate)", rate)
 
 def tables(records: Iterable[Record], sf: str) -> list[Table]:
     """Make the non-empty tables of a benchmark at a scale factor."""
-    lookup = Lookup(records, sf)
-    if not lookup.records:
+    return made_tables(Relations.of_queries(of_scale(records, sf)), sf)
+
+
+def of_scale(records: Iterable[Record], sf: str) -> list[Record]:
+    return [record for record in records if record.sf == sf]
+
+
+def made_tables(db: Relations, sf: str) -> list[Table]:
+    """Make the tables of the records of a scale factor."""
+    if not db.latest:
         return []
-    db = relations([lookup])
     candidates = [
-        *findings_tables(lookup.measured, sf), *side_by_side(db, lookup), physical(db, lookup), product(db),
-        *workers(db), variants(db), from_sql(db), small(db, lookup), latency(db), *workloads(db), crossover(db),
-        load(db), state(db), spread(db), others(db), distributed(db),
-        *(beside_published(db, lookup, *each) for each in COMPARED if lookup.is_published),
+        *findings_tables(db.records), *side_by_side(db), physical(db), product(db), *workers(db), variants(db),
+        from_sql(db), small(db), latency(db), *workloads(db), crossover(db), load(db), state(db), spread(db),
+        others(db), distributed(db), *(beside_published(db, sf, *each) for each in COMPARED if db.is_published),
     ]  # fmt: skip
-    return [with_reasons(table, lookup.records) for table in candidates if table.rows]
+    return [with_reasons(table, db.latest) for table in candidates if table.rows]
 
 
 def has(batching: Batching, more: str = "") -> str:
@@ -89,14 +93,14 @@ def cutting(db: Relations, source: str) -> list[str]:
     return [f"not included: cutting the batches and making their times, {brief(low).text} to {brief(high).text}"]
 
 
-def physical(db: Relations, lookup: Lookup) -> Table:
+def physical(db: Relations) -> Table:
     """Make the table `1,000 10,000 100,000 1,000,000 peak rate hot dog`."""
     source = single(PHYSICAL)
     notes = [FASTEST, *cutting(db, source)]
     columns: list[Column] = [
         ("query", "name", words), *by_batching(PHYSICAL, PHYSICAL_HEADERS), PEAK,
     ]  # fmt: skip
-    if lookup.is_published:
+    if db.is_published:
         columns.append(("hot dog", "any_value(hot_dog)", rate))
         notes.append(published.sources()["hot-dog"].label)
     title = "Physical batches: seconds for the whole stream, L = 1"
@@ -207,13 +211,13 @@ def from_sql(db: Relations) -> Table:
     return db.table("sql", title, columns, source, notes, has_foot=True)
 
 
-def small(db: Relations, lookup: Lookup) -> Table:
+def small(db: Relations) -> Table:
     """Make the table of rates at P = 1, 10 and 100 beside the hot dog column."""
     columns: list[Column] = [
         ("query", "name", words), *((f"{each[1]:,}", at(has(each), "shown(c, c.rate)"), rate) for each in SMALL),
     ]  # fmt: skip
     notes = ["only windows spread over the stream are timed"]
-    if lookup.is_published:
+    if db.is_published:
         columns += [
             ("hot dog", "any_value(hot_dog)", rate), ("ratio", at(has(SMALL[0]), "shown(c, c.rate / hot_dog)"), ratio),
         ]  # fmt: skip
@@ -403,8 +407,9 @@ def distributed(db: Relations) -> Table:
     """Make the table of batch times: embedded, on Spark, and recomputed on Spark, if possible of one commit."""
     spark, spark_sql = SparkEngine.name, SparkSqlEngine.name
     ((shards,),) = db.rows(f"SELECT coalesce(max(workers), 0) FROM latest WHERE engine = '{spark}'")
-    traced = """CASE WHEN len(again.trace_rows) > 0 AND again.has_numbers AND spark.has_numbers
-        THEN {'rows': again.trace_rows, 'seconds': again.trace_seconds, 'median': spark.p50} END"""
+    traced = """CASE WHEN len(again.figures['trace_rows']) > 0 AND again.has_numbers AND spark.has_numbers
+        THEN {'rows': again.figures['trace_rows'], 'seconds': again.figures['trace_seconds'],
+            'median': spark.p50} END"""
     stored_bytes = "CASE WHEN spark.state_rows > 0 THEN spark.state_bytes END"
     columns: list[Column] = [("query", "query", words)]
     for size, _ in ON_SPARK:
@@ -426,7 +431,7 @@ def distributed(db: Relations) -> Table:
                 SELECT query, L, any_value(r) FILTER (ours AND workers = 1) AS embedded,
                     any_value(r) FILTER (engine = '{spark}' AND workers = {shards}) AS spark,
                     any_value(r) FILTER (engine = '{spark_sql}' AND workers = {shards}) AS recomputed
-                FROM asked JOIN records r USING (id)
+                FROM (SELECT L, P, dataflow, id FROM cells) JOIN records r USING (id)
                 WHERE dataflow = '' AND plain(workload) AND (L, P) IN {listed(ON_SPARK)} GROUP BY query, L
             )
             LEFT JOIN by_commit one ON one.cell = embedded.cell AND one.commit = spark.commit
@@ -466,7 +471,7 @@ def growth(records: Iterable[Record]) -> Table | None:
     records = list(records)
     if not records:
         return None
-    db = relations([Lookup(records, sf) for sf in sorted({record.sf for record in records}, key=Decimal)])
+    db = Relations.of_queries(*(of_scale(records, sf) for sf in {record.sf for record in records}))
     cells = f"FROM single c WHERE ours AND (L, P) = {FINE}"
     factors = [sf for (sf,) in db.rows(f"SELECT sf {cells} GROUP BY sf ORDER BY sf::DOUBLE")]
     if len(factors) < 2:
@@ -514,8 +519,7 @@ def summary(records: Iterable[Record], sf: str) -> Table:
     """Make the summary at the end of a run, for a screen of 80 columns and 30 lines: a line for each engine and
     batching, with the mean over queries, the slowest and the fastest one.
     """
-    lookup = Lookup(records, sf)
-    db = relations([lookup])
+    db = Relations.of_queries(of_scale(records, sf))
     groups = f"""
         SELECT runner || {SUFFIX} AS name,
             logical, physical, list(rate) AS rates, count(*) AS number,
@@ -543,10 +547,10 @@ def summary(records: Iterable[Record], sf: str) -> Table:
         table.notes.append(f"{total - len(table.rows)} more batchings are in the tables")
     if any(row[2].text.removesuffix(MARK).endswith(")") for row in table.rows):
         table.notes.append("(n): a mean over n queries alone, which is not comparable with the others")
-    if counts := Counter(record.status for record in lookup.records if record.status != "ok"):
+    if counts := Counter(record.status for record in db.latest if record.status != "ok"):
         numbers = ", ".join(f"{number} {status}" for status, number in sorted(counts.items()))
         table.notes.append(f"cells without a number: {numbers}; the tables show them")
-    return with_reasons(table, lookup.records)
+    return with_reasons(table, db.latest)
 
 
 def _millions(value: float) -> TableEntry:

@@ -9,7 +9,7 @@ from support.paths import ROOT
 
 ORDER = (
     "bootstrap", "console", "system", "benchmarks", "engines", "check", "results", "measure", "tables", "suites",
-    "conformance", "compare", "chaos", "export", "history", "report", "cli",
+    "conformance", "compare", "chaos", "report", "cli",
 )  # fmt: skip
 """The packages, each of which imports from those before it."""
 

@@ -14,19 +14,10 @@ from deltamark.harness.cli.options import add_benchmark
 from deltamark.harness.cli.results.tables import add_machine, benchmark_setting, directory, warn_of_foreign
 from deltamark.harness.cli.sweep_options import add_results
 from deltamark.harness.console.console import say, warn
-from deltamark.harness.export import formats
-from deltamark.harness.export.formats import Encoded, ExportFormat, ExportSource, asv
 from deltamark.harness.results import store
 from deltamark.harness.results.record import of_queries
 from deltamark.harness.system import machine
-
-EXPORTS: Mapping[str, ExportFormat] = {
-    "github-action-benchmark": ExportFormat("github-action-benchmark.json", formats.github_action_benchmark),
-    "bencher": ExportFormat("bencher.json", formats.bencher),
-    "asv": ExportFormat("asv", asv),
-    "csv": ExportFormat("cells.csv", formats.csv),
-    "parquet": ExportFormat("cells.parquet", formats.parquet),
-}
+from deltamark.harness.tables.exports import EXPORTS, Encoded, ExportSource
 
 STANDARD_OUTPUT = Path("-")
 

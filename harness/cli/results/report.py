@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     others = [record for record in stored.records if record.suite != THROUGHPUT] if not named else []
     if not (queries or others):
         raise DeltamarkError("nothing is measured", f"{machine}, {named}SF {sf}", f"make bench {named}SF={sf}")
-    commits = known_commits(ROOT, (record for record in queries if record.repository == PROJECT))
+    commits = known_commits(ROOT, (record.commit for record in queries if record.repository == PROJECT))
     html = page(ReportData(queries, store.sessions(machine), machine.name, sf, others, commits))
     path = args.output or machine / FILE
     with naming(path):

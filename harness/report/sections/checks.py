@@ -2,230 +2,198 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.benchmark import DEFAULT, benchmark
-from deltamark.harness.console.table import NOTHING, Entries, Table, TableEntry, count, counted, listed, words
-from deltamark.harness.engines.base import short_name
-from deltamark.harness.report.document import Section, folded, of_engines
-from deltamark.harness.report.marks import Markup, command, data, keys_of, tag, title
-from deltamark.harness.results.plausibility import doubt_of
+from deltamark.harness.console.table import TableEntry, count, counted, listed, words
+from deltamark.harness.report.cells import command, engine_names, keys_of, title
+from deltamark.harness.report.document import Markup, Section, data, folded, of_engines, tag
 from deltamark.harness.results.record import Record, Status
 from deltamark.harness.suites.registry import CoverageSuite
 from deltamark.harness.tables.findings import MARGIN, ScopeFindings, findings
-from deltamark.harness.tables.lookup import Lookup
+from deltamark.harness.tables.relation import Column, Relations, literal
 
 FAULTS: tuple[Status, ...] = ("wrong", "failed", "timeout", "refused")
 """The outcomes without a number, the worst first."""
 
 GRADED = "The folded tables are those of make tables SUITE=coverage, which grades each engine for every query."
 
-Outcomes = Mapping[str, Record | None]
-"""For each query a record with numbers, or else the one with the worst outcome, or else None."""
+GAP = """CASE WHEN r.id IS NULL THEN 'not measured' ELSE
+    CASE WHEN r.status = 'ok' THEN 'not timed' WHEN r.status = 'timeout' AND r.time_limit > 0
+        THEN format('timeout of {:g} s', r.time_limit) ELSE r.status END
+    || CASE r.problem WHEN '' THEN '' ELSE ': ' || first_line(r.problem) END END"""
+"""The recorded reason of a gap: the status, and the first line of the problem."""
 
 
-def coverage(lookup: Lookup, table_records: Sequence[Record]) -> Section:
+def coverage(db: Relations, table_records: Sequence[Record]) -> Section:
     """Count the queries of each engine; the matrix and the refusals of the suite of coverage follow."""
-    queries = _queries(lookup)
-    by_engine = {engine: _outcomes(lookup, engine, queries) for engine in lookup.engines}
-    answered = [f"{_answered(outcomes)} with {short_name(engine)}" for engine, outcomes in by_engine.items()]
-    own = [table for table in (_counts(lookup, by_engine), _gaps(by_engine)) if table.rows]
+    queries = _queries(db)
+    names = ", ".join(map(literal, enumerate(queries)))
+    worst = f"coalesce(list_position({[*FAULTS]}, r.status), {len(FAULTS) + 1})"
+    outcomes = f"""(
+        SELECT engine, short, rank, cells, query, number,
+            arg_min(r, (CASE WHEN r.has_numbers THEN 0 ELSE {worst} END, cell)) AS r
+        FROM (SELECT engine, short, rank, count(*) AS cells FROM latest GROUP BY ALL)
+            CROSS JOIN (VALUES {names}) q (number, query) LEFT JOIN latest r USING (engine, query, short, rank)
+        GROUP BY ALL)"""
+    by_engine = f"FROM {outcomes} GROUP BY engine, short, rank ORDER BY rank"
+    answered = "count(*) FILTER (r.has_numbers)"
+    columns: list[Column] = [
+        ("engine", "short", words),
+        ("queries", answered, lambda number: TableEntry(f"{number} of {len(queries)}", number)),
+        ("cells", "any_value(cells)", count),
+        *((status, f"count(*) FILTER (r.status = '{status}')", count) for status in FAULTS),
+        ("not measured", "count(*) FILTER (r.id IS NULL)", count),
+    ]  # fmt: skip
+    gaps: list[Column] = [
+        ("engine", "short", words), ("queries", "string_agg(query, ' ' ORDER BY number)", words),
+        ("reason", GAP, words),
+    ]  # fmt: skip
+    missing = f"FROM {outcomes} WHERE NOT coalesce(r.has_numbers, false) GROUP BY engine, short, rank, {GAP}"
+    own = [
+        db.table("queries", "Queries with numbers, by engine", columns, by_engine),
+        db.table("gaps", "Queries without numbers", gaps, f"{missing} ORDER BY rank, min(number)"),
+    ]
+    parts = [f"{number} with {short}" for short, number in db.rows(f"SELECT short, {answered} {by_engine}")]
     graded = [table for table in CoverageSuite.tables(table_records) if not table.name.startswith("consistency")]
     return Section(
         "coverage", "Coverage of the queries",
-        f"Of the {len(queries)} queries at scale factor {lookup.sf}, there are numbers for {listed(answered)}.",
+        f"Of the {len(queries)} queries at scale factor {db.latest[0].sf}, there are numbers for {listed(parts)}.",
         f"A query counts if a cell of it has a number. {GRADED * bool(graded)}",
         [
-            *(folded(table, of_engines(lookup.engines), unfolded=True) for table in own),
+            *(folded(table, of_engines(engine_names(db)), unfolded=True) for table in own if table.rows),
             *(folded(table, lambda _: {}, unfolded=False) for table in graded),
         ],
     )  # fmt: skip
 
 
-def _queries(lookup: Lookup) -> Sequence[str]:
+def _queries(db: Relations) -> Sequence[str]:
     """Return the queries of the benchmark, or those that have records if its folder is gone."""
-    name = next((record.benchmark for record in lookup.records), DEFAULT)
+    name = next((record.benchmark for record in db.latest), DEFAULT)
     try:
         return list(benchmark(name).queries)
     except DeltamarkError:
-        return sorted({record.query for record in lookup.records})
+        return sorted({record.query for record in db.latest})
 
 
-def _outcomes(lookup: Lookup, engine: str, queries: Iterable[str]) -> Outcomes:
-    found: dict[str, list[Record]] = defaultdict(list)
-    for record in lookup.records:
-        if record.engine == engine:
-            found[record.query].append(record)
-    return {query: min(found[query], key=_rank, default=None) for query in queries}
-
-
-def _rank(record: Record) -> int:
-    if record.has_numbers:
-        return -1
-    return FAULTS.index(record.status) if record.status in FAULTS else len(FAULTS)
-
-
-def _answered(outcomes: Outcomes) -> int:
-    return sum(record is not None and record.has_numbers for record in outcomes.values())
-
-
-def _counts(lookup: Lookup, by_engine: Mapping[str, Outcomes]) -> Table:
-    rows: list[Entries] = []
-    for engine, outcomes in by_engine.items():
-        answered = _answered(outcomes)
-        statuses = [record.status if record else "" for record in outcomes.values()]
-        cells = sum(record.engine == engine for record in lookup.records)
-        numbers = [cells, *map(statuses.count, FAULTS), statuses.count("")]
-        share = TableEntry(f"{answered} of {len(outcomes)}", answered)
-        rows.append([words(short_name(engine)), share, *map(count, numbers)])
-    headers = ["engine", "queries", "cells", *FAULTS, "not measured"]
-    return Table("queries", "Queries with numbers, by engine", headers, rows)
-
-
-def _gaps(by_engine: Mapping[str, Outcomes]) -> Table:
-    """Make the table of queries without a number, with one row for each reason of an engine."""
-    reasons: dict[tuple[str, str], list[str]] = defaultdict(list)
-    for engine, outcomes in by_engine.items():
-        for query, record in outcomes.items():
-            if record is None or not record.has_numbers:
-                reasons[engine, _reason(record)].append(query)
-    rows = [
-        [words(short_name(engine)), words(" ".join(queries)), words(reason)]
-        for (engine, reason), queries in reasons.items()
-    ]
-    return Table("gaps", "Queries without numbers", ["engine", "queries", "reason"], rows)
-
-
-def _reason(record: Record | None) -> str:
-    """Return the recorded reason of a gap: the status, and the first line of the problem."""
-    if record is None:
-        return "not measured"
-    limit = f" of {record.limit:g} s" if record.status == "timeout" and record.limit else ""
-    status = "not timed" if record.status == "ok" else f"{record.status}{limit}"
-    problem = record.problem.partition("\n")[0]
-    return f"{status}: {problem}" if problem else status
-
-
-HEADERS = [
-    "engine", "output", "cells", "equal to DuckDB", "by digest", "not verified", "streams agree", "wrong", "failed",
-]  # fmt: skip
 NOTES = [
     "output: the changes at logical times (stream), those of a batch as a whole (batches), or whole answers",
     "equal to DuckDB: the answers of the cell are those of DuckDB; by digest: its change stream is that of such a cell",
     "streams agree: those with one digest, of the change streams (query, workload and L) that another engine has, too",
 ]
 
-Stream = tuple[str, str, str, int]
-"""The data, query, workload and L, which decide the change stream of a default dataflow."""
-Digests = Mapping[Stream, Mapping[str, set[str]]]
-"""The digests of each stream, by engine."""
+STREAMS = """(
+    SELECT list(DISTINCT engine) AS engines, count(DISTINCT digest) = 1 AS agrees FROM latest
+    WHERE digest <> '' AND is_default GROUP BY data, query, workload, logical HAVING count(DISTINCT engine) > 1)"""
+"""The change streams of default dataflows that several engines have, and whether they have one digest."""
 
 
-def consistency(lookup: Lookup, table_records: Sequence[Record]) -> Section:
+def consistency(db: Relations, table_records: Sequence[Record]) -> Section:
     """Count the checks of each engine; the grades of the suite of coverage follow."""
-    digests = _shared_digests(lookup)
-    table = Table(
-        "checks", "Checks, by engine", HEADERS, [_row(lookup, each, digests) for each in lookup.engines], NOTES
-    )
+    columns: list[Column] = [
+        ("engine", "short", words), ("output", "arg_max(output, cell)", words), ("cells", "count(*)", count),
+        *(
+            (header, f"count(*) FILTER (has_numbers AND verified = '{check}')", count)
+            for header, check in (("equal to DuckDB", "oracle"), ("by digest", "digest"), ("not verified", ""))
+        ),
+        ("streams agree", f"""(
+            SELECT CASE WHEN count(*) > 0 THEN [count_if(agrees), count(*)] END FROM {STREAMS}
+            WHERE list_contains(engines, any_value(l.engine)))""",
+            lambda found: TableEntry(f"{found[0]} of {found[1]}", found[0])),
+        *((status, f"count(*) FILTER (status = '{status}')", count) for status in ("wrong", "failed")),
+    ]  # fmt: skip
+    by_engine = "FROM latest l GROUP BY engine, short, rank ORDER BY rank"
+    table = db.table("checks", "Checks, by engine", columns, by_engine, NOTES)
     graded = [table for table in CoverageSuite.tables(table_records) if table.name.startswith("consistency")]
     return Section(
-        "consistency", "Consistency of the engines", _finding(lookup, digests),
+        "consistency", "Consistency of the engines", _consistency_finding(db),
         "The answers of every engine are compared with DuckDB's, and its change streams with those of other engines. "
         f"{GRADED * bool(graded)}",
         [
-            folded(table, of_engines(lookup.engines), unfolded=True),
+            folded(table, of_engines(engine_names(db)), unfolded=True),
             *(folded(each, lambda _: {}, unfolded=False) for each in graded),
         ],
     )  # fmt: skip
 
 
-def _shared_digests(lookup: Lookup) -> Digests:
-    """Return the digests of the streams that several engines have."""
-    found: dict[Stream, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
-    for record in lookup.records:
-        if record.digest and record.is_default:
-            stream = record.data, record.query, record.workload, record.logical
-            found[stream][record.engine].add(record.digest)
-    return {stream: by_engine for stream, by_engine in found.items() if len(by_engine) > 1}
-
-
-def _agrees(by_engine: Mapping[str, set[str]]) -> bool:
-    return len(set().union(*by_engine.values())) == 1
-
-
-def _row(lookup: Lookup, engine: str, digests: Digests) -> Entries:
-    records = [record for record in lookup.records if record.engine == engine]
-    checks = Counter(record.verified for record in records if record.has_numbers)
-    statuses = Counter(record.status for record in records)
-    streams = [by_engine for by_engine in digests.values() if engine in by_engine]
-    agreeing = sum(map(_agrees, streams))
-    agree = TableEntry(f"{agreeing} of {len(streams)}", agreeing) if streams else NOTHING
-    return [
-        words(short_name(engine)), words(lookup.capabilities(engine).output), count(len(records)),
-        *(count(checks[check]) for check in ("oracle", "digest", "")), agree,
-        *(count(statuses[status]) for status in ("wrong", "failed")),
-    ]  # fmt: skip
-
-
-def _finding(lookup: Lookup, digests: Digests) -> str:
-    good = [record for record in lookup.records if record.has_numbers]
-    verified = sum(bool(record.verified) for record in good)
-    bad = sum(record.is_bad for record in lookup.records)
-    parts = [f"{verified:,} of {counted(len(good), 'cell')} with numbers have a verified answer"]
-    if digests:
-        agreeing = sum(map(_agrees, digests.values()))
-        parts.append(f"{agreeing:,} of {counted(len(digests), 'change stream')} of several engines have one digest")
+def _consistency_finding(db: Relations) -> str:
+    ((good, verified, bad),) = db.rows("""
+        SELECT count_if(has_numbers), count_if(has_numbers AND verified <> ''), count_if(status IN ('wrong', 'failed'))
+        FROM latest""")
+    ((streams, agreeing),) = db.rows(f"SELECT count(*), count_if(agrees) FROM {STREAMS}")
+    parts = [f"{verified:,} of {counted(good, 'cell')} with numbers have a verified answer"]
+    if streams:
+        parts.append(f"{agreeing:,} of {counted(streams, 'change stream')} of several engines have one digest")
     return f"{', '.join(parts)}, and {counted(bad, 'cell')} {'is' if bad == 1 else 'are'} wrong or failed."
 
 
-def plausibility(lookup: Lookup) -> Section | None:
+def problems(db: Relations) -> Section | None:
+    """List the cells that have failed, if there are any."""
+    bad = [record for record in db.latest if record.status not in ("ok", "refused")]
+    if not bad:
+        return None
+    counts = Counter(record.status for record in bad)
+    by_status = listed([f"{number} {status}" for status, number in sorted(counts.items())])
+    failed = f"{len(bad)} {'has' if len(bad) == 1 else 'have'} failed"
+    return Section(
+        "problems", "Failures", f"Of {counted(len(db.latest), 'cell')}, {failed}: {by_status}.",
+        "They have no number, appear only in this list, and are left out of all means.",
+        [_cells((record, f"{record.status}: {title(record)}", record.problem) for record in bad)],
+    )  # fmt: skip
+
+
+def _cells(found: Iterable[tuple[Record, str, str]]) -> Markup:
+    """List cells with a problem, each with its command."""
+    items = [
+        tag("li", name, tag("pre", problem), tag("code", command(record)), **data(keys_of(record)))
+        for record, name, problem in found
+    ]
+    return tag("ul", items, class_="problems")
+
+
+def plausibility(db: Relations) -> Section | None:
     """List the cells whose times are not plausible, if there are any."""
-    doubts = [(record, doubt) for record in lookup.records if (doubt := doubt_of(record))]
+    doubts = db.rows("SELECT id, doubt FROM latest WHERE is_doubtful ORDER BY cell")
     if not doubts:
         return None
-    items = [
-        tag("li", title(record), tag("pre", doubt), tag("code", command(record)), **data(keys_of(record)))
-        for record, doubt in doubts
-    ]
-    external = sum(record.external is not None and record.has_numbers for record in lookup.records)
+    ((external,),) = db.rows("SELECT count(*) FROM latest WHERE is_external AND has_numbers")
     verb = "is" if len(doubts) == 1 else "are"
     return Section(
         "plausibility", "Times that are not plausible",
         f"Of {counted(external, 'cell')} of external engines, the times of {len(doubts)} {verb} not plausible.",
         "An external engine reports its own time, or works where no clock runs. These times contradict the time that "
         "the harness saw, or the CPU time of the engine. Charts show them like all others; tables mark them with ~.",
-        [tag("ul", items, class_="problems")],
+        [_cells((db.records[at], title(db.records[at]), doubt) for at, doubt in doubts)],
     )  # fmt: skip
 
 
-def refusals(lookup: Lookup) -> Section | None:
+def refusals(db: Relations) -> Section | None:
     """List the refused queries, with one row for each reason of an engine."""
-    reasons: dict[tuple[str, str], list[Record]] = defaultdict(list)
-    for record in lookup.records:
-        if record.status == "refused":
-            reasons[short_name(record.engine), record.problem.partition("\n")[0]].append(record)
-    if not reasons:
+    refused = "FROM latest WHERE status = 'refused' GROUP BY short"
+    columns: list[Column] = [
+        ("engine", "short", words), ("queries", "string_agg(DISTINCT query, ' ' ORDER BY query)", words),
+        ("cells", "count(*)", count), ("reason", "first_line(problem)", words),
+    ]  # fmt: skip
+    source = f"{refused}, first_line(problem) ORDER BY short, first_line(problem)"
+    table = db.table("refused", "Refused queries, by engine and reason", columns, source)
+    if not table.rows:
         return None
-    rows = [
-        [words(engine), words(" ".join(sorted({each.query for each in records}))), count(len(records)), words(reason)]
-        for (engine, reason), records in sorted(reasons.items())
-    ]
-    by_engine = Counter(engine for (engine, _), records in sorted(reasons.items()) for _ in records)
-    refused = f"{by_engine.total():,} {'is' if by_engine.total() == 1 else 'are'} refused"
+    by_engine = dict(db.rows(f"SELECT short, count(*) {refused} ORDER BY short"))
+    total = sum(by_engine.values())
     numbers = listed([f"{number} by {engine}" for engine, number in by_engine.items()])
-    table = Table("refused", "Refused queries, by engine and reason", ["engine", "queries", "cells", "reason"], rows)
+    verb = "is" if total == 1 else "are"
     return Section(
-        "refusals", "Refusals", f"Of {counted(len(lookup.records), 'cell')}, {refused}: {numbers}.",
+        "refusals", "Refusals", f"Of {counted(len(db.latest), 'cell')}, {total:,} {verb} refused: {numbers}.",
         "Queries that an engine says it does not support. They are no failures, and are left out of all means.",
-        [folded(table, of_engines(lookup.engines), unfolded=True)],
+        [folded(table, of_engines(engine_names(db)), unfolded=True)],
     )  # fmt: skip
 
 
-def finding_sentences(lookup: Lookup) -> Section | None:
+def finding_sentences(db: Relations) -> Section | None:
     """List the sentences over all queries and those of each query, if there are several engines."""
-    found = findings(lookup.measured, lookup.sf)
+    found = findings(db.records)
     if found is None:
         return None
     return Section(

@@ -3,31 +3,33 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from math import ceil
 
 from deltamark.harness.console.table import Table, TableEntry, brief, count, counted, words
 from deltamark.harness.engines.registry import DEFAULT
-from deltamark.harness.history.series import CommitHistory, Point, Series, Step, level
-from deltamark.harness.report.document import Section, document, folded, panels
-from deltamark.harness.report.marks import (
-    LegendEntry,
+from deltamark.harness.report.cells import choices, command, compare_command, keys_of, title
+from deltamark.harness.report.chart import (
+    Axes,
+    Axis,
+    Frame,
+    Kind,
     Linear,
-    Look,
-    Markup,
+    Row,
     Tooltip,
-    choices,
-    command,
-    compare_command,
-    keys_of,
+    Vertical,
+    VerticalKind,
+    chart,
     legend,
     look,
+    point,
     series,
-    tag,
-    title,
+    verticals,
 )
-from deltamark.harness.report.panel import Axes, DataPoint, Line, Vertical, VerticalKind, mark, panel, verticals
+from deltamark.harness.report.document import Markup, Section, document, folded, panels, tag
 from deltamark.harness.results.record import PROJECT
+from deltamark.harness.tables.history import CommitHistory, Point, Series, Step, level
 
 TICKS = 3
 """The largest number of intervals between labeled commits."""
@@ -48,11 +50,12 @@ TEXT = (
 def history(of: CommitHistory, repository: str = PROJECT) -> Section:
     """Draw the cells, those with steps first. repository: that of the commits, which the title names."""
     by_steps = sorted(of.cells.items(), key=lambda item: (not any(each.steps for each in item[1]), item[0]))
-    entries = [LegendEntry(look(number), "solid", name) for number, name in enumerate(of.machines)]
+    rows = {cell: _rows(of, of_cell) for cell, of_cell in by_steps}
     table = steps_table(of)
     keys = [keys_of(step.after[0].record) for _, step in of.steps]
     row_keys = dict(zip(map(id, table.rows), keys, strict=True))
-    body = [legend(entries), panels(_panel(of, each) for _, each in by_steps)]
+    drawn = [_panel(of, of_cell, rows[cell]) for cell, of_cell in by_steps]
+    body = [legend(replace(row, kind="solid") for of_cell in rows.values() for row in of_cell), panels(drawn)]
     if table.rows:
         body.insert(0, folded(table, lambda row: row_keys[id(row)], unfolded=True))
     sizes = f"{counted(len(of.cells), 'cell')} over {counted(len(of.commits), 'commit')}"
@@ -88,16 +91,16 @@ def _direction(step: Step) -> VerticalKind:
     return "slower" if step.log_ratio > 0 else "faster"
 
 
-def _panel(of: CommitHistory, cell: Sequence[Series]) -> Markup:
-    record = cell[0].points[-1].record
-    looks = {each.machine: look(of.machines.index(each.machine)) for each in cell}
+def _panel(of: CommitHistory, cell: Sequence[Series], rows: Sequence[Row]) -> list[Markup]:
+    """Draw a cell: the commits without edits as a line, those with edits as hollow points."""
     axes = _axes(of, cell)
+    by_machine = [(each, [row for row in rows if row.series == each.machine]) for each in cell]
     marks = [
         verticals(axes, [*_steps(cell), *_machine_changes(cell)]),
-        *(_levels(axes, each, looks[each.machine]) for each in cell),
-        *(_edited(axes, each, looks[each.machine]) for each in cell),
-    ]  # fmt: skip
-    return panel(f"{title(record)}, SF\N{NO-BREAK SPACE}{record.sf}", axes, keys_of(record), _lines(cell, looks), marks)
+        *(series(replace(of_series[0], kind="solid"), _levels(axes, each)) for each, of_series in by_machine),
+        *(_edited(axes, of_series) for _, of_series in by_machine),
+    ]
+    return chart([row for row in rows if row.kind == "solid"], axes, marks)
 
 
 def _axes(of: CommitHistory, cell: Sequence[Series]) -> Axes:
@@ -105,25 +108,26 @@ def _axes(of: CommitHistory, cell: Sequence[Series]) -> Axes:
     steps = max(1, ceil((len(of.commits) - 1) / spacing))
     values = [value for series in cell for each in series.points for value in (each.low, each.high)]
     highest = max(values) + ROOM * (max(values) - min(values))
+    names = lambda position: of.commits[int(position)].short if position < len(of.commits) else ""  # noqa: E731
     return Axes(
-        Linear(0, spacing, steps), Linear.around([*values, highest]),
-        lambda position: of.commits[int(position)].short if position < len(of.commits) else "",
-        lambda value: brief(value).text, "commit", "time of the stream",
-    )  # fmt: skip
+        Axis("time of the stream", Linear.around([*values, highest]), lambda value: brief(value).text),
+        Axis("commit", Linear(0, spacing, steps), names),
+    )
 
 
-def _lines(cell: Iterable[Series], looks: Mapping[str, Look]) -> list[Line]:
-    """Return a line for each machine, without the commits that have edits."""
-    clean = [(each, [point for part in each.parts for point in part]) for each in cell]
+def _rows(of: CommitHistory, cell: Sequence[Series]) -> list[Row]:
+    """Return a row for each commit: hollow ones have edits."""
+    record = cell[0].points[-1].record
+    frame = Frame(f"{title(record)}, SF\N{NO-BREAK SPACE}{record.sf}", keys_of(record))
+    kinds: dict[bool, Kind] = {False: "solid", True: "hollow"}
     return [
-        Line(looks[each.machine], "solid", keys_of(points[0].record), [_datum(each, point) for point in points])
-        for each, points in clean
-        if points
-    ]
-
-
-def _datum(series: Series, at: Point) -> DataPoint:
-    return DataPoint(at.position, at.seconds, _tooltip(series, at), (at.low, at.high))
+        Row(
+            frame, look(of.machines.index(each.machine)), kinds[at.commit.is_dirty], each.machine,
+            keys_of(each.points[0].record), at.seconds, _tooltip(each, at), at.position, (at.low, at.high),
+            (of.machines.index(each.machine),),
+        )
+        for each in cell for at in each.points
+    ]  # fmt: skip
 
 
 def _tooltip(of: Series, at: Point) -> Tooltip:
@@ -136,19 +140,18 @@ def _tooltip(of: Series, at: Point) -> Tooltip:
     return Tooltip(f"{title(at.record)}, {at.commit.short}", lines, command(at.record))
 
 
-def _edited(axes: Axes, of: Series, look: Look) -> Markup:
+def _edited(axes: Axes, rows: Sequence[Row]) -> Markup:
     """Draw the commits with edits."""
-    marks = [mark(axes, look, _datum(of, each)) for each in of.points if each.commit.is_dirty]
-    return series(look, "hollow", keys_of(of.points[0].record), marks)
+    return series(replace(rows[0], kind="hollow"), [point(row, axes) for row in rows if row.kind == "hollow"])
 
 
-def _levels(axes: Axes, of: Series, look: Look) -> Markup:
+def _levels(axes: Axes, of: Series) -> list[Markup]:
     """Draw the median of each part between steps."""
     drawn = []
     for part in of.parts:
         (first, y), (last, _) = (axes.at(each.position, level(part)) for each in (part[0], part[-1]))
         drawn.append(tag("line", class_="level", x1=first, x2=last, y1=y, y2=y))
-    return series(look, "solid", keys_of(of.points[0].record), drawn)
+    return drawn
 
 
 def _steps(cell: Iterable[Series]) -> Iterable[Vertical]:

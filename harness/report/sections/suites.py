@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 from deltamark.harness.console.table import Table, brief, counted, listed, megabytes, rate, ratio
 from deltamark.harness.measure.stats import geomean
-from deltamark.harness.report.document import Section, folded, lists, panels
-from deltamark.harness.report.marks import (
-    Format,
-    Keys,
-    LegendEntry,
-    Log,
-    Look,
-    Markup,
-    Tooltip,
-    legend,
-    look,
-    short,
-    tick,
-)
-from deltamark.harness.report.panel import Axes, DataPoint, Line, Strip, panel, single, strips
+from deltamark.harness.report.chart import Axes, Axis, Frame, Kind, Log, Row, Tooltip, chart, legend, look, short, tick
+from deltamark.harness.report.document import Keys, Markup, Section, folded, lists, panels
 from deltamark.harness.results.record import Record, latest
 from deltamark.harness.suites.rate import ON
 from deltamark.harness.suites.registry import GraphSuite, LoopSuite, MemorySuite, RateSuite, SharingSuite
@@ -122,41 +109,28 @@ def bytes_ratio(row: Record) -> float:
     return together / alone
 
 
-@dataclass(frozen=True)
-class Chart:
-    """A figure of both sides, its format, and the number at the end of a strip."""
-
-    figure: str
-    label: str
-    unit: float
-    format: Format
-    number: Callable[[Record], float]
-
-
-CHARTS = (
-    Chart("seconds", "seconds of the stream", 1.0, tick, time_ratio),
-    Chart("bytes", "state at its end", MEGABYTE, lambda value: f"{value:g} MB", bytes_ratio),
-)
-
-
 def _charts(loads: Sequence[Record]) -> list[Markup]:
+    """Draw the time and the state of both sides."""
     if not loads:
         return []
-    entries = [LegendEntry(look(number), "solid", side) for number, (side, _) in enumerate(SIDES)]
-    return [legend(entries), lists(_chart(loads, chart) for chart in CHARTS)]
+    seconds = _sides(loads, "seconds", 1.0, time_ratio)
+    size = _sides(loads, "bytes", MEGABYTE, bytes_ratio)
+    axes = (
+        Axis("seconds of the stream", Log.over(row.value for row in seconds), tick),
+        Axis("state at its end", Log.over(row.value for row in size), lambda value: f"{value:g} MB"),
+    )
+    charts = [chart(rows, Axes(axis)) for rows, axis in zip((seconds, size), axes, strict=True)]
+    return [legend(seconds), lists(charts)]
 
 
-def _chart(loads: Sequence[Record], chart: Chart) -> Markup:
-    def value(row: Record, side: str) -> float:
-        return row.least(f"{side}_{chart.figure}") / chart.unit
-
-    def dots(row: Record) -> list[Line]:
-        sides = ((look(number), side) for number, (_, side) in enumerate(SIDES))
-        return [single(style, {}, value(row, side), _tooltip(row, side)) for style, side in sides]
-
-    scale = Log.over(value(row, side) for row in loads for _, side in SIDES)
-    rows = [Strip(f"{row.dataset}, {row.row}", dots(row), ratio(chart.number(row)).text, {}) for row in loads]
-    return strips(scale, chart.format, rows, label=chart.label)
+def _sides(loads: Iterable[Record], figure: str, unit: float, number: Callable[[Record], float]) -> list[Row]:
+    return [
+        Row(
+            Frame(f"{load.dataset}, {load.row}", {}, ratio(number(load)).text), look(at), "solid", words, {},
+            load.least(f"{side}_{figure}") / unit, _tooltip(load, side),
+        )
+        for load in loads for at, (words, side) in enumerate(SIDES)
+    ]  # fmt: skip
 
 
 def _tooltip(row: Record, side: str) -> Tooltip:
@@ -263,33 +237,25 @@ def _finding(found: Sequence[Curve]) -> str:
 
 
 def _rates_charts(found: Sequence[Curve]) -> list[Markup]:
-    trials = [trial for curve in found for trial in curve.trials]
+    engines = list(dict.fromkeys(curve.engine for curve in found))
+    rows = [row for curve in found for row in _rows(curve, engines.index(curve.engine))]
     axes = Axes(
-        Log.over(trial.least("rate") for trial in trials), Log.over(trial.least("p99") for trial in trials), short,
-        tick, "rounds per second", "99th percentile of the latency",
-    )  # fmt: skip
-    looks = {engine: look(number) for number, engine in enumerate(dict.fromkeys(curve.engine for curve in found))}
-    by_title: dict[str, list[Curve]] = {}
-    for curve in found:
-        by_title.setdefault(curve.title, []).append(curve)
-    entries = [LegendEntry(style, "solid", engine) for engine, style in looks.items()]
-    return [legend(entries), panels(_panel(title, axes, looks, each) for title, each in by_title.items())]
+        Axis("99th percentile of the latency", Log.over(row.value for row in rows), tick),
+        Axis("rounds per second", Log.over(row.x for row in rows), short),
+    )
+    return [legend(replace(row, kind="solid") for row in rows), panels(chart(rows, axes))]
 
 
-def _panel(title: str, axes: Axes, looks: Mapping[str, Look], of_panel: Sequence[Curve]) -> Markup:
-    lines = [line for curve in of_panel for line in _lines(curve, looks[curve.engine])]
-    return panel(title, axes, {"query": of_panel[0].keys["query"]}, lines)
-
-
-def _lines(curve: Curve, style: Look) -> list[Line]:
-    """Return the line of the sustained rates, and that of the others."""
-    points = [
-        (DataPoint(each.least("rate"), each.least("p99"), _rates_tooltip(curve, each)), each) for each in curve.trials
-    ]
-    sustained = [point for point, trial in points if trial.least("sustained")]
-    others = [point for point, trial in points if not trial.least("sustained")]
-    lines = (Line(style, "solid", curve.keys, sustained), Line(style, "hollow", curve.keys, others))
-    return [line for line in lines if line.points]
+def _rows(curve: Curve, number: int) -> list[Row]:
+    """Return the points of the sustained rates, and then those of the others."""
+    kinds: tuple[Kind, ...] = ("solid", "hollow")
+    return [
+        Row(
+            Frame(curve.title, {"query": curve.keys["query"]}), look(number), kind, curve.engine, curve.keys,
+            trial.least("p99"), _rates_tooltip(curve, trial), trial.least("rate"), order=(number,),
+        )
+        for kind in kinds for trial in curve.trials if (kind == "solid") == bool(trial.least("sustained"))
+    ]  # fmt: skip
 
 
 def _rates_tooltip(curve: Curve, trial: Record) -> Tooltip:

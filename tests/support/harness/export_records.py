@@ -11,8 +11,8 @@ from support.harness.suite_records import FACTS
 from support.harness.table_records import record
 from support.paths import ROOT
 
-from deltamark.harness.export.formats import ExportSource
 from deltamark.harness.results.record import EngineInfo
+from deltamark.harness.tables.exports import ExportSource
 
 PEER = EngineInfo("peer 1.2", "c0ffee", "stream")
 NAMED = {"verified": "oracle", "commit": "c0ffee", "versions": "deltamark 0.1.0, python 3.11.7, numpy 2.4.6"}

@@ -11,8 +11,8 @@ from support.harness.records import changed
 from support.harness.report_records import FACTS, record, session
 
 from deltamark.harness.compare.trees import COMMITTER
-from deltamark.harness.history.series import commit_history, with_machines
 from deltamark.harness.results import store
+from deltamark.harness.tables.history import commit_history, relation
 
 NOISE = 0.03
 FIRST_DAY = np.datetime64("2026-01-01")
@@ -50,7 +50,7 @@ def header(machine):
 def history_of(records, known=None):
     """Return the history of records whose session is the name of their machine."""
     headers = {name: header(name) for name in {each.session for each in records}}
-    return commit_history(with_machines(records, headers), known or {})
+    return commit_history(relation([(records, headers)]), known or {})
 
 
 def write(directory, records):

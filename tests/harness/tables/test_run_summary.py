@@ -13,7 +13,7 @@ from deltamark.harness.benchmarks.cell import CROSSOVER, PHYSICAL, PRODUCT, SMAL
 from deltamark.harness.console.table import Table, text, words
 from deltamark.harness.suites import reporter
 from deltamark.harness.suites.plan import Estimate
-from deltamark.harness.tables.lookup import Lookup
+from deltamark.harness.tables.relation import Relations
 from deltamark.harness.tables.tpch import summary
 
 ENGINES = ("embedded", "duckdb", "spark", "exec:./a-program-with-a-long-name --and --arguments")
@@ -77,13 +77,15 @@ def test_a_table_is_not_folded_in_a_file():
 
 def test_a_batch_of_the_whole_stream_stands_for_all_larger_ones():
     whole = record("q01", 1, 10_000, batches=1)
-    lookup = Lookup([whole, record("q02", 1, 10_000, batches=2)], "1")
-    assert lookup.find("q01", 1, 1_000_000) is whole
-    assert lookup.find("q01", 1, 1000) is None
-    assert lookup.find("q01", 10, 10_000) is None
-    assert lookup.find("q02", 1, 1_000_000) is None
     at_one_time = record("q03", 100_000, 1, batches=1)
-    assert Lookup([at_one_time], "1").find("q03", 1_000_000, 1) is at_one_time
+    db = Relations.of_queries([whole, record("q02", 1, 10_000, batches=2), at_one_time])
+
+    def found(query, logical, physical):
+        return db.of(f"SELECT id FROM single WHERE (query, L, P) = ('{query}', {logical}, {physical})")
+
+    assert found("q01", 1, 1_000_000) == [whole]
+    assert found("q01", 1, 1000) == found("q01", 10, 10_000) == found("q02", 1, 1_000_000) == []
+    assert found("q03", 1_000_000, 1) == [at_one_time]
 
 
 LINES = [

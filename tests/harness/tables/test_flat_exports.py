@@ -10,9 +10,10 @@ import pytest
 from support.harness.export_records import WITH_NUMBERS, at_scale_factor, drawn_records, source
 from support.manual import PAGES
 
-from deltamark.harness.cli.results.export import EXPORTS
-from deltamark.harness.export.formats import SCHEMA
+from deltamark.harness.tables.exports import EXPORTS
 
+PARQUET = EXPORTS["parquet"]
+SCHEMA = pyarrow.parquet.read_schema(io.BytesIO(PARQUET.encode(source()).content))
 TYPES = {field.name: field.type for field in SCHEMA}
 
 
@@ -25,7 +26,7 @@ def from_csv(content):
 
 def tables(records):
     read_csv = from_csv(EXPORTS["csv"].encode(source(records)).content)
-    return read_csv, pyarrow.parquet.read_table(io.BytesIO(EXPORTS["parquet"].encode(source(records)).content))
+    return read_csv, pyarrow.parquet.read_table(io.BytesIO(PARQUET.encode(source(records)).content))
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -1,8 +1,7 @@
 """The history of each cell: a series of points over commits for each machine, and the steps between them.
 
 A point is the median over all timed runs of one commit on one machine. Commits with edits are points, but no steps are
-sought in them: they cannot be checked out again, and records of different edits have the same name. Records are read
-from the files below a directory, or in a branch of a git repository.
+sought in them: they cannot be checked out again, and records of different edits have the same name.
 
 Steps are change points by E-divisive (Matteson and James, JASA 109, 2014), sought within the series of a machine, so a
 change of the machine never is a step. The method compares the distributions on both sides of a point by their energy
@@ -23,25 +22,21 @@ The test assumes that the noise of neighboring points is independent. A slow dri
 from __future__ import annotations
 
 import math
-import subprocess
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
-from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
-from deltamark.errors import DeltamarkError, naming
-from deltamark.harness.benchmarks.benchmark import DEFAULT
-from deltamark.harness.compare.trees import git, resolve
 from deltamark.harness.measure.stats import interval, median
-from deltamark.harness.results.commits import Commit, KnownCommit, has_commit, ordered_commits
-from deltamark.harness.results.record import MEASURING, Record, of_queries
-from deltamark.harness.results.store import RECORDS, SESSIONS, complete_lines, read_lines, read_sessions
+from deltamark.harness.results.commits import COMMIT, Commit, KnownCommit, ordered_commits
+from deltamark.harness.results.record import MEASURING, Record
 from deltamark.harness.system.machine import Facts, Header
+from deltamark.harness.tables.relation import Relations
 
 SIGNIFICANCE = 0.01
 PERMUTATIONS = 199
@@ -146,75 +141,6 @@ def _coefficients(size: int) -> tuple[Floats, Floats, Floats]:
 
 
 @dataclass(frozen=True)
-class RecordFiles:
-    """The contents of the files of one machine. path: that of the records, for errors."""
-
-    path: Path
-    records: bytes
-    sessions: bytes
-
-
-def in_directory(directory: Path) -> list[RecordFiles]:
-    """Read all files of records at any depth below a directory."""
-    paths = sorted(directory.rglob(RECORDS))
-    if not paths:
-        remedy = "make bench writes records there, or name another directory: RESULTS=DIR"
-        raise DeltamarkError(f"no {RECORDS} in a directory", directory, remedy)
-    return [RecordFiles(path, _content(path), _content(path.with_name(SESSIONS))) for path in paths]
-
-
-def _content(path: Path) -> bytes:
-    with naming(path):
-        return path.read_bytes() if path.exists() else b""
-
-
-def in_branch(repository: Path, branch: str) -> list[RecordFiles]:
-    """Read all files of records in a branch, or in another commit."""
-    commit = resolve(repository, branch)
-    names = git(repository, "ls-tree", "-r", "-z", "--full-tree", "--name-only", commit).split("\0")
-    paths = [path for path in map(Path, names) if path.name in (RECORDS, SESSIONS)]
-    contents = _contents(repository, commit, paths)
-    if not any(path.name == RECORDS for path in paths):
-        raise DeltamarkError(f"no {RECORDS} in a branch", branch, "commit records to it, or name another: BRANCH=NAME")
-    return [
-        RecordFiles(Path(f"{branch}:{path}"), content, contents.get(path.with_name(SESSIONS), b""))
-        for path, content in contents.items()
-        if path.name == RECORDS
-    ]
-
-
-def _contents(repository: Path, commit: str, paths: Iterable[Path]) -> Mapping[Path, bytes]:
-    """Read files of a commit by one process of git."""
-    paths = list(paths)
-    requests = "".join(f"{commit}:{path}\n" for path in paths)
-    reading = subprocess.run(
-        ["git", "cat-file", "--batch"], cwd=repository, input=requests.encode(), capture_output=True, check=True
-    )
-    return dict(zip(paths, _blobs(reading.stdout), strict=True))
-
-
-def _blobs(output: bytes) -> Iterator[bytes]:
-    """Split the output of `cat-file --batch`: before each object a line with its size, and after it an empty line."""
-    at = 0
-    while at < len(output):
-        start = output.index(b"\n", at) + 1
-        size = int(output[at:start].split()[-1])
-        yield output[start : start + size]
-        at = start + size + 1
-
-
-UNKNOWN_MACHINE = "unknown machine"
-
-
-@dataclass(frozen=True)
-class MachineRecord:
-    """A record with the description of its machine."""
-
-    record: Record
-    machine: str
-
-
-@dataclass(frozen=True)
 class Point:
     """The time of a cell at a commit. position: that of the commit among all commits of the history."""
 
@@ -293,27 +219,38 @@ def level(points: Iterable[Point]) -> float:
     return math.exp(median([math.log(point.seconds) for point in points]))
 
 
-def read(files: Iterable[RecordFiles], benchmark: str = DEFAULT) -> tuple[list[MachineRecord], int]:
-    """Read the records of a benchmark; return them, and the number of lines of other versions.
+UNKNOWN_MACHINE = "unknown machine"
 
-    A record in several files counts once.
+Measurements = tuple[Sequence[Record], Mapping[str, Header]]
+"""The records of a directory, and the headers of their sessions by id."""
+
+VIEWS = f"""
+CREATE VIEW measured AS SELECT DISTINCT ON (machine, session, commit, cell_name, key, finished_at, figures['seconds']) *
+    FROM (SELECT *, coalesce(name, '{UNKNOWN_MACHINE}') AS machine FROM given
+        LEFT JOIN machines USING (part, session)) ORDER BY id DESC;
+CREATE TABLE comparable AS FROM measured WHERE status = 'ok' AND figures['seconds'] IS NOT NULL
+    AND measuring = {MEASURING} AND regexp_full_match(commit, '{COMMIT}');
+"""
+
+
+def relation(parts: Iterable[Measurements]) -> Relations:
+    """Return the relations of the records of several directories.
+
+    `measured` has each record with its machine, once even if several directories have it. `comparable` has those that
+    are points: with numbers, timed as today, and with a commit.
     """
-    found: dict[tuple[object, ...], MachineRecord] = {}
-    foreign = 0
-    for each in files:
-        stored = read_lines(complete_lines(each.records), each.path)
-        sessions = read_sessions(complete_lines(each.sessions), each.path.with_name(SESSIONS))
-        foreign += stored.foreign
-        for measured in with_machines(of_queries(stored.records, "", benchmark), sessions):
-            record = measured.record
-            identity = (measured.machine, record.session, record.cell, record.key, record.finished_at, *record.seconds)
-            found[identity] = measured
-    return list(found.values()), foreign
+    parts = list(parts)
+    db = Relations(records for records, _ in parts)
+    rows = [
+        {"part": part, "session": name, "name": describe(header["machine"])}
+        for part, (_, sessions) in enumerate(parts) for name, header in sessions.items()
+    ]  # fmt: skip
+    db.add("machines", pa.Table.from_pylist(rows, MACHINES))
+    db.rows(VIEWS)
+    return db
 
 
-def with_machines(records: Iterable[Record], sessions: Mapping[str, Header]) -> list[MachineRecord]:
-    described = {name: describe(header["machine"]) for name, header in sessions.items()}
-    return [MachineRecord(record, described.get(record.session, UNKNOWN_MACHINE)) for record in records]
+MACHINES = pa.schema([("part", pa.int64()), ("session", pa.string()), ("name", pa.string())])
 
 
 def describe(facts: Facts) -> str:
@@ -323,40 +260,28 @@ def describe(facts: Facts) -> str:
     return f"{facts['cpu']}, {cores} cores, {facts['memory_gb']} GB{limits}"
 
 
-def comparable(measured: MachineRecord) -> bool:
-    """Return whether a record is a point: it has numbers, timed as today, and names its commit."""
-    record = measured.record
-    return record.has_numbers and record.measuring == MEASURING and has_commit(record)
+def commit_history(db: Relations, known: Mapping[str, KnownCommit], where: str = "true") -> CommitHistory:
+    """Group comparable records by cell and machine, and find the steps.
 
-
-def commit_history(measured: Iterable[MachineRecord], known: Mapping[str, KnownCommit]) -> CommitHistory:
-    """Group comparable records by cell and machine, and find the steps. known: the facts of commits."""
-    usable = [each for each in measured if comparable(each)]
-    commits = ordered_commits((each.record for each in usable), known)
+    known: the facts of commits. where: the condition of SQL that selects records.
+    """
+    here = f"FROM comparable WHERE {where} GROUP BY"
+    commits = ordered_commits(dict(db.rows(f"SELECT commit, min(finished_s) {here} commit")), known)
     position = {commit.name: number for number, commit in enumerate(commits)}
-    usable.sort(key=lambda each: (each.record.cell, position[each.record.commit], each.machine))
-    groups: dict[tuple[str, str], list[Record]] = defaultdict(list)
-    for each in usable:
-        groups[each.record.cell, each.machine].append(each.record)
+    rows = [
+        (cell, position[name], machine, seconds, db.records[latest])
+        for cell, name, machine, seconds, latest in db.rows(f"""
+            SELECT cell_name, commit, machine, flatten(list(figures['seconds'])),
+                arg_max(id, (finished_at, session, figures['seconds'])) {here} ALL""")
+    ]
+    groups: dict[tuple[str, str], list[Point]] = defaultdict(list)
+    for cell, at, machine, seconds, latest in sorted(rows, key=lambda row: row[:3]):
+        low, high = interval(seconds) or (min(seconds), max(seconds))
+        groups[cell, machine].append(Point(at, commits[at], median(seconds), low, high, len(seconds), latest))
     cells: dict[str, list[Series]] = defaultdict(list)
-    for (cell, machine), records in groups.items():
-        cells[cell].append(_series(cell, machine, _points(records, commits, position)))
-    usable.sort(key=lambda each: (position[each.record.commit], each.machine))
-    return CommitHistory(commits, list(dict.fromkeys(each.machine for each in usable)), cells)
-
-
-def _points(records: Iterable[Record], commits: Sequence[Commit], position: Mapping[str, int]) -> list[Point]:
-    by_commit: dict[int, list[Record]] = defaultdict(list)
-    for record in records:
-        by_commit[position[record.commit]].append(record)
-    return [_point(number, commits[number], of_commit) for number, of_commit in by_commit.items()]
-
-
-def _point(number: int, commit: Commit, records: Sequence[Record]) -> Point:
-    seconds = [run for record in records for run in record.seconds]
-    low, high = interval(seconds) or (min(seconds), max(seconds))
-    latest = max(records, key=lambda record: (record.finished_at, record.session, record.seconds))
-    return Point(number, commit, median(seconds), low, high, len(seconds), latest)
+    for (cell, machine), points in groups.items():
+        cells[cell].append(_series(cell, machine, points))
+    return CommitHistory(commits, list(dict.fromkeys(row[2] for row in sorted(rows, key=lambda row: row[1:3]))), cells)
 
 
 def _series(cell: str, machine: str, points: Sequence[Point]) -> Series:

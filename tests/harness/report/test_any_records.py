@@ -11,12 +11,12 @@ from support.paths import ROOT
 
 from deltamark.harness.benchmarks.cell import THROUGHPUT
 from deltamark.harness.console.table import FORMATS
-from deltamark.harness.history.series import commit_history, with_machines
 from deltamark.harness.report.page import ReportData, page
 from deltamark.harness.report.sections.history import history_page
 from deltamark.harness.results import store
 from deltamark.harness.results.record import MEASURING, EngineInfo
 from deltamark.harness.suites.registry import SUITES
+from deltamark.harness.tables.history import commit_history, relation
 from deltamark.harness.tables.tpch import growth
 
 REFERENCE = ROOT / "results" / "reference"
@@ -79,7 +79,7 @@ def of_an_engine(*changes):
 def test_the_report_and_all_tables_can_be_made_of_any_records(of_queries, of_others):
     report = page(ReportData([each for each in of_queries if each.sf == "1"], SESSIONS, "m", "1", of_others))
     assert not re.search(r">[^<]*\b(nan|inf)\b[^<]*<", re.sub("<s(cript|tyle)>.*?</", "", report, flags=re.DOTALL))
-    history = commit_history(with_machines(of_queries, SESSIONS), {})
+    history = commit_history(relation([(of_queries, SESSIONS)]), {})
     if history.cells:
         history_page(history)
     tables = [table for table in [growth(of_queries)] if table]

@@ -17,8 +17,9 @@ from support.harness.history_records import (
 from support.harness.records import changed
 
 from deltamark.errors import DeltamarkError
-from deltamark.harness.history.series import UNKNOWN_MACHINE, commit_history, in_branch, in_directory, read
+from deltamark.harness.cli.results.history import in_branch, in_directory, read
 from deltamark.harness.results.commits import KnownCommit, known_commits
+from deltamark.harness.tables.history import UNKNOWN_MACHINE, commit_history, relation
 
 STEP = noisy_step(2, 24, 14, 1.2)
 
@@ -114,24 +115,25 @@ def test_directories_and_branches_have_the_same_series(tmp_path):
     write(tmp_path / "all", records)
     expected = history_of(records)
     for files in (in_branch(tmp_path, "measured"), in_directory(tmp_path / "all")):
-        found, foreign = read(files)
+        parts, foreign = read(files)
         assert foreign == 0
-        assert commit_history(found, {}) == expected
-    assert commit_history(read(in_branch(tmp_path, "main"))[0], {}) != expected
+        assert commit_history(relation(parts), {}) == expected
+    assert commit_history(relation(read(in_branch(tmp_path, "main"))[0]), {}) != expected
 
 
 def test_records_in_several_artifacts_count_once(tmp_path):
     records = measured(STEP)
     write(tmp_path / "first", records[:20])
     write(tmp_path / "second", records)
-    found, _ = read(in_directory(tmp_path))
-    assert commit_history(found, {}) == history_of(records)
+    parts, _ = read(in_directory(tmp_path))
+    assert commit_history(relation(parts), {}) == history_of(records)
 
 
 def test_a_session_without_header_is_an_unknown_machine(tmp_path):
     write(tmp_path / "first", measured(STEP))
     (tmp_path / "first" / "sessions.jsonl").unlink()
-    assert {each.machine for each in read(in_directory(tmp_path))[0]} == {UNKNOWN_MACHINE}
+    db = relation(read(in_directory(tmp_path))[0])
+    assert db.rows("SELECT DISTINCT machine FROM measured") == [(UNKNOWN_MACHINE,)]
 
 
 def test_a_damaged_line_of_a_branch_is_named(tmp_path):
@@ -148,8 +150,8 @@ def test_the_repository_knows_its_commits_and_no_others(tmp_path):
     git(tmp_path, "init", "--initial-branch=main")
     git(tmp_path, "commit", "--allow-empty", "--message=a subject of words", GIT_COMMITTER_DATE="@86400 +0000")
     name = git(tmp_path, "rev-parse", "--short=12", "HEAD")
-    records = [changed(each, commit=commit) for each, commit in zip(measured([0, 0]), (name, "abcdef1+"), strict=True)]
+    commits = [name, "abcdef1+"]
     sha = git(tmp_path, "rev-parse", "HEAD")
-    assert known_commits(tmp_path, records) == {name: KnownCommit(86400.0, sha, "a subject of words")}
-    assert known_commits(tmp_path, records[1:]) == {}
-    assert known_commits(tmp_path / "nowhere", records) == {}
+    assert known_commits(tmp_path, commits) == {name: KnownCommit(86400.0, sha, "a subject of words")}
+    assert known_commits(tmp_path, commits[1:]) == {}
+    assert known_commits(tmp_path / "nowhere", commits) == {}

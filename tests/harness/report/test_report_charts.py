@@ -7,7 +7,7 @@ import re
 import pytest
 from support.harness.report_records import ON_SPARK, RECORDS, page_of, record
 
-from deltamark.harness.report.marks import tooltip
+from deltamark.harness.report.cells import tooltip
 
 CHARTS = ("throughput", "latency", "state")
 

@@ -10,20 +10,9 @@ from support.harness.report_records import HOSTILE, record
 
 from deltamark.harness.cli.commands import load
 from deltamark.harness.cli.parser import Parser
-from deltamark.harness.report.marks import (
-    Linear,
-    Log,
-    Markup,
-    Tooltip,
-    command,
-    compare_command,
-    joined,
-    short,
-    tag,
-    tick,
-    tooltip,
-)
-from deltamark.harness.report.panel import CHARACTER, Axes, Vertical, verticals
+from deltamark.harness.report.cells import command, compare_command, tooltip
+from deltamark.harness.report.chart import CHARACTER, Axes, Axis, Linear, Log, Tooltip, Vertical, short, tick, verticals
+from deltamark.harness.report.document import Markup, joined, tag
 
 
 def test_markup_escapes_all_but_markup():
@@ -55,7 +44,7 @@ def test_scales_around_values_have_few_round_steps_and_show_noise_as_small(value
 
 
 def test_labels_of_vertical_marks_do_not_overlap():
-    axes = Axes(Linear(0, 10, 3), Linear(0, 1, 4), str, str, "", "")
+    axes = Axes(Axis("", Linear(0, 1, 4), str), Axis("", Linear(0, 10, 3), str))
     marks = [Vertical(x, "slower", f"c0ffee{x}, +10%", Tooltip("", (), "")) for x in (0, 1, 2, 30)]
     drawn = verticals(axes, marks)
     places = [tuple(map(float, place)) for place in re.findall(r'<text [^>]*x="([\d.]+)" y="([\d.]+)"', drawn)]

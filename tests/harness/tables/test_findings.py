@@ -92,7 +92,7 @@ def leaders_of(runs):
 @example([])
 @example([("embedded", cell("embedded")), ("DuckDB", cell("duckdb", status="refused"))])
 def test_leaders_and_crossovers_equal_a_plain_computation(drawn):
-    db = relation([each for _, each in drawn], "1")
+    db = relation([each for _, each in drawn])
     found = db.rows("SELECT query, L, workers, list_transform(leaders, lambda run: run.name) FROM findings")
     plain = expected(drawn)
     assert {(query, size, workers) for query, size, workers, _ in found} == plain.keys()
@@ -119,7 +119,7 @@ def crossings(plain):
 @settings(max_examples=20)
 @given(st.lists(cells, max_size=12))
 def test_a_sentence_never_names_an_engine_that_did_not_win(drawn):
-    found = findings([each for _, each in drawn], "1")
+    found = findings([each for _, each in drawn])
     winners = {(query, workers, *each) for (query, _, workers), (_, all_) in expected(drawn).items() for each in all_}
     for of_scope in found.scopes if found else []:
         for query, text in of_scope.queries.items():
@@ -133,7 +133,7 @@ def test_the_winner_at_each_size_and_the_crossover_are_said_in_words():
         cell("duckdb", size=1000, seconds=[80.0, 90.0]), cell("duckdb", size=10_000, seconds=[12.0, 12.0]),
         cell("duckdb", size=100_000, seconds=[0.5, 0.6]),
     ]  # fmt: skip
-    found = findings(records, "1")
+    found = findings(records)
     assert (
         found.headline == "Of 3 cells that several engines have, the fastest engine is embedded in 2 and DuckDB in 1."
     )
@@ -150,7 +150,7 @@ def test_the_winner_at_each_size_and_the_crossover_are_said_in_words():
         f"embedded is 7.83 times as fast as DuckDB {both}; it wins 2 and loses 1.",
         "With P = 1, recomputing is faster than the fastest maintained answer for q01 from 100,000 rounds a batch.",
     ]
-    pairs, fastest = findings_tables(records, "1")
+    pairs, fastest = findings_tables(records)
     assert texts(pairs.rows[0]) == ["embedded", "DuckDB", "insert", "1", "3", "2", "0", "1", "7.83x"]
     assert texts(fastest.rows[0]) == ["q01", "embedded 80.00x", "embedded 12.00x", "DuckDB 2.00x", "100,000"]
 
@@ -161,7 +161,7 @@ def test_the_sum_over_queries_crosses_where_its_terms_do_on_the_whole():
         *(cell("duckdb", query, 1000, [9.0, 9.0]) for query in ("q01", "q02")),
         cell("duckdb", "q01", 100_000, [0.2, 0.2]), cell("duckdb", "q02", 100_000, [1.2, 1.2]),
     ]  # fmt: skip
-    (scope,) = findings(records, "1").scopes
+    (scope,) = findings(records).scopes
     _, of_queries, in_sum = scope.summary
     assert of_queries == (
         "With P = 1, recomputing is faster than the fastest maintained answer for q01 from 100,000 rounds a batch; for "
@@ -176,7 +176,7 @@ def test_cells_without_a_right_number_are_named_and_never_win():
         cell("peer", size=100_000, status="wrong"), cell("peer", seconds=[IMPLAUSIBLE] * 2),
         cell("embedded", "q03", size=1, status="timeout"),
     ]  # fmt: skip
-    found = findings(records, "1")
+    found = findings(records)
     assert found.headline == "Of 1 cell that several engines have, the fastest engine is embedded in 1."
     assert found.summary[1:] == [
         "embedded: 1 cell timed out: q03.", "peer: 1 cell is not plausible: q01 at 1,000 x 1.",
@@ -191,19 +191,19 @@ def test_only_cells_of_the_same_data_workload_and_workers_are_compared():
         cell("duckdb", data="other"), cell("duckdb", workload="window:9"), cell("embedded", workers=2),
         changed(cell("duckdb", size=100_000), logical=1, physical=100_000), cell("duckdb", "q02"),
     ]  # fmt: skip
-    found = findings([cell("embedded"), *other], "1")
+    found = findings([cell("embedded"), *other])
     assert found.headline == "None of 6 cells with a plausible number is comparable with one of another engine."
     assert found.summary[-1].startswith("Not compared: 2 cells of embedded and 4 cells of duckdb, because no other")
-    assert findings_tables([cell("embedded"), *other], "1") == []
+    assert findings_tables([cell("embedded"), *other]) == []
 
 
 def test_one_engine_has_no_findings():
-    assert findings([cell("embedded"), cell("embedded", "q02")], "1") is None
+    assert findings([cell("embedded"), cell("embedded", "q02")]) is None
 
 
 def test_an_engine_that_recomputes_some_queries_is_said_to():
     again = changed(cell("peer", "q02"), recomputed=1)
-    found = findings([again, cell("peer"), cell("embedded"), cell("embedded", "q02")], "1")
+    found = findings([again, cell("peer"), cell("embedded"), cell("embedded", "q02")])
     assert found.summary[0] == (
         "peer, for q02, recomputes: it runs the query again after each batch. embedded maintains its answers."
     )

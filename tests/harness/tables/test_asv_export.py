@@ -11,7 +11,7 @@ from support.harness.export_schemas import asv_files
 from support.harness.history_records import git
 from support.harness.records import changed
 
-from deltamark.harness.cli.results.export import EXPORTS
+from deltamark.harness.tables.exports import EXPORTS
 
 ASV = EXPORTS["asv"]
 

@@ -11,8 +11,8 @@ from support.harness.suite_records import HEADER
 from support.paths import ROOT
 
 from deltamark.harness.cli.main import main
-from deltamark.harness.cli.results.export import EXPORTS
 from deltamark.harness.results import store
+from deltamark.harness.tables.exports import EXPORTS
 
 
 def words(directory, name, *more):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from support.harness.history_records import NOISE, noisy_step
 
-from deltamark.harness.history import series as module
-from deltamark.harness.history.series import MIN_SIZE, SIGNIFICANCE, change_points
+from deltamark.harness.tables import history as module
+from deltamark.harness.tables.history import MIN_SIZE, SIGNIFICANCE, change_points
 
 SEEDS = range(60)
 

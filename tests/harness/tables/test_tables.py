@@ -14,7 +14,7 @@ from deltamark.harness.console.table import FORMATS, NOTHING, Table, brief, rate
 from deltamark.harness.results import published
 from deltamark.harness.results.record import EngineInfo, latest
 from deltamark.harness.suites.grid import GridSettings, grid_cells
-from deltamark.harness.tables.lookup import Lookup
+from deltamark.harness.tables.relation import Relations
 from deltamark.harness.tables.tpch import crossover_size, tables
 
 
@@ -235,7 +235,7 @@ def test_every_measured_cell_is_in_a_table():
                        workload=each.workload, variant=each.variant), seconds=[1000.0 + at], tuples=7, batches=1)
         for at, each in enumerate(cells)
     ]  # fmt: skip
-    found = Lookup(records, "1").records
+    found = Relations.of_queries(records).latest
     shown = {entry.value for made in tables(found, "1") for row in made.rows for entry in row}
     missing = [each.cell for each in found if {each.best, each.rate} & shown == set()]
     assert missing == []

@@ -1,1 +1,0 @@
-"""Exports: the measurements of a machine in formats that other tools read, one file a format."""

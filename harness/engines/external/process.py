@@ -18,8 +18,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from deltamark.dataflow.runtime.process_pool import adopt_orphans, signal_name
 from deltamark.harness.engines.external import keeper
+from deltamark.harness.system.children import adopt_orphans, signal_name
 
 KEEPER = Path(keeper.__file__)
 

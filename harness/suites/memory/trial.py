@@ -27,7 +27,6 @@ from pathlib import Path
 
 import msgspec
 
-from deltamark.dataflow.runtime.process_pool import end_with
 from deltamark.datagen import scratch
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.registry import workload
@@ -43,6 +42,7 @@ from deltamark.harness.measure.client import ROOT, CellReply
 from deltamark.harness.measure.runs import answers_of
 from deltamark.harness.results.record import REFUSED, Figures
 from deltamark.harness.suites.memory.trial_process import TrialRequest
+from deltamark.harness.system.children import end_with
 from deltamark.harness.system.clock import timed
 from deltamark.harness.system.resources import ONE_THREAD
 

@@ -64,13 +64,12 @@ def text_store(program: Program) -> TextStore:
 
 
 def _new_store(program: Program) -> TextStore:
-    reserve, heaps = program.memory.reserve, program.reserve_per_worker(UNBOUNDED_WORDS)
+    reserve = program.memory.reserve
     block = program.block(
         TextPool, table=reserve(TABLE_ENTRIES), mask=TABLE_ENTRIES - 1, free=reserve(UNBOUNDED_WORDS),
-        starts=reserve(UNBOUNDED_WORDS), lengths=reserve(UNBOUNDED_WORDS), heap=heaps[0], holes=program.words(SIZES),
-        marks=reserve(UNBOUNDED_WORDS),
+        starts=reserve(UNBOUNDED_WORDS), lengths=reserve(UNBOUNDED_WORDS), heap=reserve(UNBOUNDED_WORDS),
+        holes=program.words(SIZES), marks=reserve(UNBOUNDED_WORDS),
     )  # fmt: skip
-    program.set_per_worker(Address(block + TextPool.fields["heap"].offset), heaps)
     return TextStore(block, reserve(UNBOUNDED_WORDS))
 
 
@@ -85,7 +84,7 @@ def read_texts(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 def text_of(program: Program, number: int) -> str:
-    """Return the text that has a number in this process."""
+    """Return the text that has a number in this program."""
     pool = TextPool(text_store(program).block)
     return ctypes.string_at(pool.starts[number], pool.lengths[number]).decode()
 
@@ -123,7 +122,7 @@ def numbers_of(program: Program, size: CellAddress, texts: TextCells) -> VectorA
 
 
 def hashes(program: Program, size: CellAddress, texts: TextCells) -> VectorAddress:
-    """Append the hashing of texts, equal in all processes; return the cell of the hashes."""
+    """Append the hashing of texts, equal at all workers and in all processes; return the cell of the hashes."""
     return _function(program, functions.HASHES, size, texts)
 
 

@@ -1,7 +1,8 @@
 """Threads: the workers of a dataflow run at once, each in a thread of its own, and stop together.
 
-Kernels do not hold the lock of Python here. One worker needs no thread: it runs in that of the caller. Threads start
-with the first call, and end when they are closed, or with the process. A forked process starts threads of its own.
+Kernels do not hold the lock of Python here. One worker needs no thread: it runs in that of the caller. The threads
+of several start when these are opened, and end when they are closed, or with the process. A forked process starts
+threads of its own with its first call.
 
 If operators of several workers fail, the error of the first one in the order of a single worker is raised: that of the
 first superstep, in it of the first operator of the program, and for it that of the earliest time, at last that of the
@@ -18,7 +19,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
-from threading import Event, Lock
+from threading import Barrier, BrokenBarrierError, Event, Lock
 from typing import Generic, TypeVar
 
 from numba import types
@@ -31,6 +32,9 @@ from deltamark.errors import DeltamarkError
 
 SPINS = 4000
 """The loads of an awaited word before a worker lets other threads run, if each has a core of its own. Not measured."""
+
+START_S = 1.0
+"""Seconds that the start of threads may take. Not measured."""
 
 ResultT = TypeVar("ResultT")
 
@@ -98,6 +102,16 @@ class Threads:
             raise min(errors, key=lambda error: isinstance(error, StoppedError))
         return [each.result for each in calls]  # type: ignore[misc]  # they have ended without an error
 
+    def start(self) -> None:
+        """Start all threads. Those that take longer than START_S are started by later calls."""
+        barrier = Barrier(self.count, timeout=START_S)
+
+        def meet(_number: int) -> None:
+            with suppress(BrokenBarrierError):
+                barrier.wait()
+
+        self.run(meet)
+
     def stop(self) -> None:
         """Let all kernels in these threads return."""
         self._heeded.value = 1
@@ -137,6 +151,7 @@ class WorkerThreads:
             for each in workers:
                 each.run_kernels, each.wait = unlocked, self._wait
                 each.program.write(each.program.spins, spins)
+            self._threads.start()
 
     def run(self, do: Callable[[Worker], ResultT]) -> list[ResultT]:
         """Call a function with every worker, all at once; return the results, or raise the first failure."""

@@ -24,7 +24,7 @@ UNBOUNDED_WORDS = 1 << 24 if CHECKED else 1 << 31
 """Words of an array of unknown size. Checked kernels are for small data, and detect stray accesses sooner if
 reservations are smaller."""
 
-MAP_NORESERVE, MADV_HUGEPAGE, MADV_REMOVE = 0x4000, 14, 9
+MAP_NORESERVE, MADV_HUGEPAGE = 0x4000, 14
 """Flags of `mmap` and `madvise` on Linux, which Python does not name."""
 
 SMALL_PAGE_BYTES = 1 << 18
@@ -106,33 +106,19 @@ class Memory(Uncopied):
 
     def reserve(self, words: int) -> int:
         """Reserve int64 words, all zero; return their address."""
-        return self._map(words, mmap.MAP_PRIVATE)
-
-    def share(self, words: int) -> int:
-        """Reserve words that processes forked later share; return their address."""
-        return self._map(words, mmap.MAP_SHARED)
-
-    def _map(self, words: int, kind: int) -> int:
         offset = len(self._held) * STAGGER_BYTES % MAX_STAGGER_BYTES
         size = -(-(words * 8 + offset + GAP_BYTES) // mmap.PAGESIZE) * mmap.PAGESIZE
-        flags = kind | mmap.MAP_ANONYMOUS | MAP_NORESERVE
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE
         address = _libc.mmap(None, size, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
         if address in (None, 2**64 - 1):
             remedy = "lift ulimit -v, or allow overcommitting: sysctl vm.overcommit_memory=0"
             raise DeltamarkError("no address space", f"{size / 1e9:.1f} GB", remedy)
-        if size > SMALL_PAGE_BYTES and kind == mmap.MAP_PRIVATE:
+        if size > SMALL_PAGE_BYTES:
             _libc.madvise(address + SMALL_PAGE_BYTES, size - SMALL_PAGE_BYTES, MADV_HUGEPAGE)
         self._held[address + offset] = (address, size)
         self._owners[address + offset] = self.owner
         register(int(address + offset), 8 * words, f"a reservation of {words} words")
         return int(address + offset)
-
-    def clear(self, address: int, used: int) -> None:
-        """Free the first `used` bytes of a shared reservation. They then contain zeros, and stay reserved."""
-        start, size = self._held[address]
-        whole = -(-(address - start + used) // mmap.PAGESIZE) * mmap.PAGESIZE
-        if _libc.madvise(start, min(whole, size), MADV_REMOVE) != 0:
-            raise OSError(ctypes.get_errno(), "madvise")
 
     def replace(self, address: int, by: int) -> None:
         """Release a reservation whose content has moved to another, which gets its owner."""

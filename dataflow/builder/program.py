@@ -17,6 +17,7 @@ from deltamark.dataflow.kernels.core.blocks import Block
 from deltamark.dataflow.kernels.core.guard import CHECKED, forget, register
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, Memory, view
 from deltamark.dataflow.kernels.core.steps import Step
+from deltamark.dataflow.kernels.parallel.meeting import LINE, SLOTS
 from deltamark.dataflow.kernels.program import ProgramBlock
 
 SLICE_ROWS = 4096
@@ -26,6 +27,9 @@ WORKERS_SLICE_FACTOR = 2
 """Slices of several workers are longer by this factor, because workers wait for each other where rows are exchanged.
 With two workers, at SF 1, the factors 1, 4 and 8 take 1.07, 1.03 and 1.06 times as long (seven queries).
 """
+
+DELAY_SEED = 0
+"""The seed of random delays of workers where they meet; 0: no delays. Tests set it."""
 
 GAP_BYTES = 8 if CHECKED else 0
 """Bytes between blocks, with which checked kernels detect an access behind a block."""
@@ -83,14 +87,15 @@ class Schedule:
 
 
 class Program:
-    """The memory and the operators of a program that `workers` workers run, each in a process of its own.
+    """The memory and the operators of a program that a worker runs.
 
-    It is built, and parts of it are dropped, between the calls of the Worker that runs it.
+    It is built, and parts of it are dropped, between the calls of this worker. workers: the number of workers that run
+    equal programs, each with memory of its own; number: that of this worker.
     """
 
-    def __init__(self, workers: int = 1) -> None:
+    def __init__(self, workers: int = 1, number: int = 0) -> None:
         self.workers = workers
-        self.memory = Memory() if workers == 1 else Memory(pool=None)
+        self.memory = Memory()
         self.memory.owner = self.base = ProgramPart()
         """The part of the memory that the whole program uses."""
         self._chunk = self._chunk_end = 0
@@ -102,29 +107,22 @@ class Program:
         self.states: dict[BlockAddress, OperatorState] = {}
         """The states of the operators that keep rows or can fail, by block."""
         with self.memory.or_closed():
-            self.frontier, self.worker, self.spins = self.cell(), self.cell(), self.cell()
-            """Cells: the end of the superstep, the number of this worker, its loads for another worker's message."""
-            self.stop = CellAddress(self.memory.share(1))
+            self.frontier, self.spins = self.cell(), self.cell()
+            self.delays = self.cell(DELAY_SEED and DELAY_SEED + number)
+            """Cells: the end of the superstep, and the loads and random delays of this worker at meetings."""
+            self.worker = self.cell(number)
+            self.stop = self.cell()
             """A cell that is not 0 once a worker has failed."""
             self.one = self.cell(1)
             self.fan_out = self.cell()
             """The cell of the most rows that an operator has made of the slice: see kernels.program."""
             self.zeros = VectorAddress(self.words(1, [self.memory.reserve(UNBOUNDED_WORDS)]))
             """A vector of zeros."""
-        self.worker_words: list[tuple[Address, Sequence[int]]] = []
-        """Words that differ between workers: the address of each, and its value for each worker."""
+        self.meetings: list[BlockAddress] = []
+        """The operators at which the workers meet."""
         self.slice_rows: int | None = None
         """The rows of a slice, if not the default."""
         self.sweeper = Sweeper()
-
-    def reserve_per_worker(self, words: int) -> list[int]:
-        """Reserve memory for each worker, which the others can read."""
-        reserve = self.memory.reserve_unset if self.workers == 1 else self.memory.share
-        return [reserve(words) for _ in range(self.workers)]
-
-    def set_per_worker(self, address: Address, values: Sequence[int]) -> None:
-        """Give a word its value for each worker; until the workers are forked it holds that of the first."""
-        self.worker_words.append((address, values))
 
     @property
     def part(self) -> ProgramPart:
@@ -159,6 +157,8 @@ class Program:
             if op.part in parts:
                 self.states.pop(op.block, None)
         self.ops = [op for op in self.ops if op.part not in parts]
+        blocks = {op.block for op in self.ops}
+        self.meetings = [each for each in self.meetings if each in blocks]
         for address, part in list(self.memory.reservations().items()):
             if part in parts:
                 self._vectors.pop(address, None)
@@ -229,6 +229,16 @@ class Program:
     def add(self, step: Step, **fields: int) -> BlockAddress:
         """Append an operator; return the address of its block."""
         return self._add(step, fields, late=False)
+
+    def add_meeting(self, step: Step, **fields: int) -> BlockAddress:
+        """Append an operator at which the workers meet; return the address of its block."""
+        block = self.add(
+            step, worker=self.worker, workers=self.workers, progress=self.words(LINE),
+            messages=self.table([self.memory.reserve(UNBOUNDED_WORDS) for _ in range(SLOTS)]),
+            peers=self.words(2 * self.workers), spins=self.spins, stop=self.stop, delays=self.delays, **fields,
+        )  # fmt: skip
+        self.meetings.append(block)
+        return block
 
     def add_late(self, step: Step, **fields: int) -> BlockAddress:
         """Append an operator that runs after all others that are not late; return the address of its block."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from deltamark.dataflow.builder.program import NO_VECTOR, CellAddress, Program, VectorAddress
 from deltamark.dataflow.builder.texts import InputText
 from deltamark.dataflow.kernels import expressions
 from deltamark.dataflow.kernels.core.memory import view
-from deltamark.dataflow.kernels.parallel.key_partition import BLOCK_BITS, key_at
+from deltamark.dataflow.kernels.parallel.key_partition import BLOCK_BITS, key_at, turn_of
 
 
 @dataclass(frozen=True)
@@ -25,6 +27,14 @@ class KeyPartition:
     def key(self, place: int) -> int:
         """Return the key at a place among those of this worker."""
         return int(key_at(place, self.low, self.workers, int(view(self.worker, 1)[0])))
+
+    def keys(self, places: np.ndarray) -> np.ndarray:
+        """Return the keys at places, as `key` does."""
+        groups = places >> BLOCK_BITS
+        turned: np.ndarray = turn_of.py_func(groups, self.workers)  # type: ignore[arg-type,assignment]  # of each
+        turns = (int(view(self.worker, 1)[0]) - turned) % self.workers
+        keys: np.ndarray = self.low + ((groups * self.workers + turns) << BLOCK_BITS | places & (1 << BLOCK_BITS) - 1)
+        return keys
 
     def largest(self, high: int) -> int:
         """Return the largest place of a key up to `high`."""

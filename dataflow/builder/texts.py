@@ -65,13 +65,11 @@ def text_store(program: Program) -> TextStore:
 
 def _new_store(program: Program) -> TextStore:
     reserve, unset = program.memory.reserve, program.memory.reserve_unset
-    heaps = program.reserve_per_worker(UNBOUNDED_WORDS)
     block = program.block(
         TextPool, table=reserve(TABLE_ENTRIES), mask=TABLE_ENTRIES - 1, free=unset(UNBOUNDED_WORDS),
-        starts=unset(UNBOUNDED_WORDS), lengths=unset(UNBOUNDED_WORDS), heap=heaps[0], holes=program.words(SIZES),
-        marks=reserve(UNBOUNDED_WORDS),
+        starts=unset(UNBOUNDED_WORDS), lengths=unset(UNBOUNDED_WORDS), heap=unset(UNBOUNDED_WORDS),
+        holes=program.words(SIZES), marks=reserve(UNBOUNDED_WORDS),
     )  # fmt: skip
-    program.set_per_worker(Address(block + TextPool.fields["heap"].offset), heaps)
     return TextStore(block, reserve(UNBOUNDED_WORDS))
 
 
@@ -86,7 +84,7 @@ def read_texts(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
 
 
 def text_of(program: Program, number: int) -> str:
-    """Return the text that has a number in this process."""
+    """Return the text that has a number in this program."""
     pool = TextPool(text_store(program).block)
     return ctypes.string_at(pool.starts[number], pool.lengths[number]).decode()
 
@@ -124,7 +122,7 @@ def numbers_of(program: Program, size: CellAddress, texts: TextCells) -> VectorA
 
 
 def hashes(program: Program, size: CellAddress, texts: TextCells) -> VectorAddress:
-    """Append the hashing of texts, equal in all processes; return the cell of the hashes."""
+    """Append the hashing of texts, equal at all workers and in all processes; return the cell of the hashes."""
     return _function(program, functions.HASHES, size, texts)
 
 

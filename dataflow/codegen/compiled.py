@@ -6,18 +6,19 @@ Each part belongs to a node, or to an arrangement, index or exchange of its rows
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from deltamark.dataflow.builder.idle import idle_table
 from deltamark.dataflow.builder.keys import Interner
 from deltamark.dataflow.builder.program import CellAddress, Op, OperatorState, Program, ProgramPart, Schedule
+from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.hashing.interner import INTERN, InternBlock
+from deltamark.dataflow.kernels.parallel.meeting import Meeting
 from deltamark.dataflow.operators.arrangement import Arrangement
 from deltamark.dataflow.operators.collect import Root
 from deltamark.dataflow.operators.distribution import Exchange
-from deltamark.dataflow.operators.exchange import Mailboxes
 from deltamark.dataflow.operators.index import Indexed
 from deltamark.dataflow.operators.input import Input, InputReader
 from deltamark.dataflow.operators.join import Join
@@ -113,7 +114,6 @@ class Compiled:
     arrangements: list[SharedArrangement] = field(default_factory=list)
     interners: dict[tuple[Type, ...], Interner] = field(default_factory=dict)
     node_parts: list[NodePart] = field(default_factory=list)
-    exchanges: list[Mailboxes] = field(default_factory=list)
     choices: list[Choice] = field(default_factory=list)
     lent: set[ProgramPart] = field(default_factory=set)
     """Parts that a backfill reads, which stay even if no answer uses them."""
@@ -158,8 +158,6 @@ class Compiled:
         self.interners = {types: each for types, each in self.interners.items() if each.part in alive}
         read = {each.node.name for each in self.node_parts if isinstance(each.node, Input)}
         self.inputs = {each: reader for each, reader in self.inputs.items() if each in read}
-        blocks = {op.block for op in self.program.ops}
-        self.exchanges = [each for each in self.exchanges if each.block in blocks]
         self.choices = [each for each in self.choices if any(each.node is part.node for part in self.node_parts)]
         self._lead()
 
@@ -171,6 +169,16 @@ class Compiled:
                 block = InternBlock(each.block)
                 block.leads = int(block.interner.address not in led)
                 led.add(block.interner.address)
+
+
+def link(compiled: Sequence[Compiled]) -> None:
+    """Let several workers read the messages of each other. compiled: the same plans, as each of them has them."""
+    assert len({tuple(op.step.name for op in each.program.ops) for each in compiled}) == 1
+    for meeting in zip(*(each.program.meetings for each in compiled), strict=True):
+        blocks = [Meeting(block).as_words for block in meeting]
+        places = [place for each in blocks for place in (each.progress, each.messages)]
+        for each in blocks:
+            view(each.peers, len(places))[:] = places
 
 
 def reachable(parts: Iterable[ProgramPart]) -> set[ProgramPart]:

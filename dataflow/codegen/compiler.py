@@ -39,9 +39,9 @@ class Added:
     existing: Sequence[SharedArrangement]
 
 
-def compile_plans(plans: Mapping[str, Node], workers: int = 1) -> Compiled:
-    """Compile plans, by the names of their answers, to the program that each of some workers runs."""
-    compiled = Compiled(Program(workers))
+def compile_plans(plans: Mapping[str, Node], workers: int = 1, number: int = 0) -> Compiled:
+    """Compile plans, by the names of their answers, to the program of one of some workers: see `link`."""
+    compiled = Compiled(Program(workers, number))
     with compiled.program.memory.or_closed():
         compile_into(compiled, plans)
     return compiled
@@ -52,11 +52,11 @@ def compile_into(compiled: Compiled, plans: Mapping[str, Node]) -> Added:
     program = compiled.program
     operators, vectors = len(program.ops), program.vectors()
     shared = share(prune(rewrite(plans)), compiled.arrangement, program.workers)
-    emit(compiled, shared, partition(shared.pruned, program.workers))
+    existing = emit(compiled, shared, partition(shared.pruned, program.workers))
     added = program.ops[operators:]
     _reuse(program, added, program.vectors() - vectors)
     read = {node.name: names for node, names in shared.pruned.columns.items() if isinstance(node, Input)}
-    return Added(added, read, list(dict.fromkeys(shared.existing.values())))
+    return Added(added, read, existing)
 
 
 def _reuse(program: Program, ops: Sequence[Op], cells: Collection[VectorAddress]) -> None:

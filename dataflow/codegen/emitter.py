@@ -17,7 +17,14 @@ from deltamark.dataflow.kernels.arrangements.settle import SETTLE
 from deltamark.dataflow.operators.arrangement import ArrangedKey, Arrangement, arrange
 from deltamark.dataflow.operators.collect import collect
 from deltamark.dataflow.operators.consolidate import consolidated as consolidate
-from deltamark.dataflow.operators.distribution import ANYWHERE, Distribution, Exchange, OperatorDistribution
+from deltamark.dataflow.operators.distribution import (
+    ANYWHERE,
+    FIRST,
+    WHOLE,
+    Distribution,
+    Exchange,
+    OperatorDistribution,
+)
 from deltamark.dataflow.operators.exchange import exchange
 from deltamark.dataflow.operators.exchange import owned_rows as deal
 from deltamark.dataflow.operators.extend import Extension, IndexRead
@@ -34,15 +41,21 @@ from deltamark.dataflow.types import Type
 from deltamark.errors import DeltamarkError
 
 
-def emit(compiled: Compiled, shared: Shared[SharedArrangement], partitioned: Partitioned) -> None:
-    """Append the operators of plans to a program, and the collection of their answers."""
-    emitter = _Emitter(compiled, shared, partitioned, NodeParts(shared.pruned))
+def emit(
+    compiled: Compiled, shared: Shared[SharedArrangement], partitioned: Partitioned
+) -> Sequence[SharedArrangement]:
+    """Append the operators of plans to a program, and the collection of their answers.
+
+    Return the arrangements that they read and that were built before.
+    """
+    emitter = _Emitter(compiled, shared, partitioned, NodeParts(shared.pruned), tuple(compiled.arrangements))
     for node in shared.pruned.nodes:
         if node not in shared.pruned.looping:
             emitter.emit(node)
     for name, plan in shared.pruned.plans.items():
         emitter.answer(name, plan)
     compiled.choices += shared.choices
+    return list(dict.fromkeys(emitter.existing))
 
 
 @dataclass
@@ -56,6 +69,10 @@ class _Emitter:
     shared: Shared[SharedArrangement]
     partitioned: Partitioned
     _parts: NodeParts
+    _before: Sequence[SharedArrangement]
+    """The arrangements of plans that were compiled before."""
+    existing: list[SharedArrangement] = field(default_factory=list)
+    """Those of them that the plans read."""
     _streams: dict[Node, Stream] = field(default_factory=dict)
     _exchanged: dict[tuple[Node, Exchange], tuple[Stream, NodePart]] = field(default_factory=dict)
     _indexes: dict[tuple[Node, Exchange | None, Indexed], tuple[Index, NodePart]] = field(default_factory=dict)
@@ -103,8 +120,13 @@ class _Emitter:
         """Return the inputs whose streams a node reads: not those from existing arrangements or below a filter."""
         if isinstance(node, Iterate):
             return [0]
-        elsewhere = {*self.shared.existing, *self.shared.residual} if isinstance(node, Join) else ()
-        return [side for side in range(len(node.inputs)) if (node, side) not in elsewhere]
+        if not isinstance(node, Join):
+            return list(range(len(node.inputs)))
+        return [side for side in (0, 1) if (node, side) not in self.shared.residual and not self._is_built(node, side)]
+
+    def _is_built(self, node: Join, side: int) -> bool:
+        """Return whether the arrangement that one side of a join reads was built for plans before."""
+        return self._found(node, side, self._key(node, side)) in self._before
 
     def remark(self, text: str) -> None:
         self._building.remark = text
@@ -119,9 +141,7 @@ class _Emitter:
         second = self.distribution(node).second
         assert second is not None
         self.remark("each worker selects among its rows, and one worker among the selected rows")
-        moved, mailboxes = exchange(selected, ANYWHERE, second, columns)
-        self.compiled.exchanges.append(mailboxes)
-        return moved
+        return exchange(selected, ANYWHERE, second, columns)
 
     def _exchange(self, node: Node, by: Exchange | None) -> Stream:
         """Return a node's stream after an exchange, which is emitted once for all readers."""
@@ -144,10 +164,9 @@ class _Emitter:
             assert isinstance(node, Input)
             return self.compiled.inputs[node.name].slice()
         if by.dealt:
-            moved = deal(self._streams[node], by, columns)
+            moved = deal(self._streams[node], by, columns, is_divided=isinstance(node, Input))
         else:
-            moved, mailboxes = exchange(self._streams[node], self.distribution(node).distribution, by, columns)
-            self.compiled.exchanges.append(mailboxes)
+            moved = exchange(self._streams[node], self.distribution(node).distribution, by, columns)
         return self._in_ranges(moved, by.applied())
 
     def _in_ranges(self, stream: Stream, distribution: Distribution) -> Stream:
@@ -165,22 +184,35 @@ class _Emitter:
 
     def _arrangement(self, node: Join, side: int) -> tuple[Arrangement, Term | None]:
         """Return the arrangement that one side of a join reads, and its residual filter."""
-        of = self.shared.inputs[node, side]
-        names = of.names(node.keys[side])
-        key = ArrangementKey(of.node, self.distribution(node).exchanges[side], names, node.key_types)
-        found = self.shared.existing.get((node, side))
-        found = found or self.compiled.arrangement(key, self.shared.stored[of.node, names], of.condition)
+        of, key = self.shared.inputs[node, side], self._key(node, side)
+        found = self._found(node, side, key)
         if found is None:
             found = self._arrange(key)
             self.compiled.arrangements.append(found)
+        elif found in self._before:
+            self.existing.append(found)
         self._building.read(*self._parts.applied(node, side, of.node), found.part)
         return found.arrangement, of.condition
+
+    def _key(self, node: Join, side: int) -> ArrangementKey:
+        of, place = self.shared.inputs[node, side], self.distribution(node).exchanges[side]
+        names = of.names(node.keys[side])
+        if place is None and self.program.workers > 1:
+            return ArrangementKey(of.node, self.distribution(of.node).distribution, names, node.key_types)
+        return ArrangementKey(of.node, place, names, node.key_types)
+
+    def _found(self, node: Join, side: int, key: ArrangementKey) -> SharedArrangement | None:
+        """Return the arrangement that one side of a join reads, if there is one yet."""
+        if (node, side) in self.shared.existing:
+            return self.shared.existing[node, side]
+        of = self.shared.inputs[node, side]
+        return self.compiled.arrangement(key, self.shared.stored[of.node, key.names], of.condition)
 
     def _arrange(self, key: ArrangementKey) -> SharedArrangement:
         program = self.program
         part = NodePart(node=key.node, role=key.names, columns=self.columns(key.node))
         with program.building(part):
-            stream = self._exchange(key.node, key.exchange)
+            stream = self._exchange(key.node, key.place if isinstance(key.place, Exchange) else None)
             terms = self._stored_terms(key)
             names = sorted({*key.names, *(name for term in terms for name in term.columns)})
             if repeats_rows(key.node, names):
@@ -238,9 +270,14 @@ class _Emitter:
             arranged = part.reads
             part.reads = [arranged[0] if arranged and of not in parts else (self._parts[of],) for of in each.inputs]
         body = LoopBody(self, loop, joins, parts)
-        stream = body.compile(lambda of: self._exchange(of, None))
+        stream = body.compile(self._at_first)
         self._building.reads = [(self._parts[loop.seed],), (parts[loop.body],)]
         return stream
+
+    def _at_first(self, node: Node) -> Stream:
+        """Return a node's stream at the first worker, which runs all loops."""
+        place = self.distribution(node).distribution
+        return self._exchange(node, None if place == FIRST else Exchange("first", dealt=place == WHOLE))
 
     def _loop_join(self, node: Join) -> LoopJoin:
         """Arrange the side of a join inside a loop that comes from outside."""

@@ -36,6 +36,8 @@ class InputBlock(Block):
     own: int = 0
     own_size: int = 0
     """The slice of this worker: its first row, and its number of rows. The cells have the rows of the superstep."""
+    is_local: int = 0
+    """Whether other workers have other rows, so that these do not decide where the feed is cut."""
 
 
 class ProgramBlock(Block):
@@ -90,6 +92,7 @@ class SliceBlock(Operator):
     size: Cell
     time: Cell
     diff: Cell
+    columns: int
     cells: Cells
 
 
@@ -145,16 +148,22 @@ def _rows_per_worker(program: ProgramBlock) -> int:
     longest = 1
     for index in range(program.inputs):
         block = InputBlock(program.input_blocks[index])
-        longest = max(longest, block.rows - block.position)
+        if block.is_local == 0:
+            longest = max(longest, block.rows - block.position)
     return min(program.slice_rows, -(-longest // program.workers))
 
 
 @kernel
 def _cut_slice(program: ProgramBlock, limit: int, mine: bool) -> None:
-    """Take the next slice of some worker: the rows of all inputs before a horizon that keeps each to `limit` rows."""
+    """Take the next slice of some worker: the rows of all inputs before a horizon.
+
+    The horizon keeps each input to `limit` rows, but for local ones: all workers find the same horizon.
+    """
     horizon = first = FOREVER
     for index in range(program.inputs):
         block = InputBlock(program.input_blocks[index])
+        if block.is_local != 0:
+            continue
         if block.position + limit < block.rows:
             horizon = min(horizon, block.times[block.position + limit])
         if block.position < block.rows:
@@ -165,11 +174,13 @@ def _cut_slice(program: ProgramBlock, limit: int, mine: bool) -> None:
     for index in range(program.inputs):
         block = InputBlock(program.input_blocks[index])
         position, rows = block.position, block.rows
-        size = min(_count_before(block.times, position, rows, horizon) - position, limit)
+        size = _count_before(block.times, position, rows, horizon) - position
+        if block.is_local == 0:
+            size = min(size, limit)
+            more |= position + size < rows
         if mine:
             block.own, block.own_size = position, size
         block.position = position + size
-        more |= position + size < rows
     program.frontier = frontier if more != 0 else FOREVER
     program.more = more
 
@@ -204,7 +215,7 @@ def take_slice(op: SliceBlock) -> None:
     op.size = block.own_size
     op.time = block.times[first:].address
     op.diff = block.diffs[first:].address
-    for column in range(block.columns):
+    for column in range(op.columns):
         op.cells[column] = block.bases[column] + block.widths[column] * first
 
 

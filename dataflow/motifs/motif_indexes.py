@@ -7,7 +7,7 @@ the first atom's rows, over the same indexes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,8 +15,9 @@ import numpy as np
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.codegen.compiled import Compiled
 from deltamark.dataflow.codegen.compiler import compile_plans
-from deltamark.dataflow.kernels.core.blocks import Array
+from deltamark.dataflow.kernels.core.blocks import Array, kernel_type
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, Memory, view
+from deltamark.dataflow.kernels.core.unlocked import Unlocked
 from deltamark.dataflow.kernels.hashing.hash_map import id_limit
 from deltamark.dataflow.kernels.motifs import bigjoin
 from deltamark.dataflow.kernels.motifs import index as index_kernel
@@ -32,7 +33,7 @@ from deltamark.dataflow.operators.errors import wide_weight
 from deltamark.dataflow.operators.extend import Extend
 from deltamark.dataflow.operators.index import Index, Indexed
 from deltamark.dataflow.operators.node import Node
-from deltamark.dataflow.runtime.process_pool import ProcessPool
+from deltamark.dataflow.runtime.threads import Threads
 from deltamark.dataflow.runtime.worker import Worker
 from deltamark.dataflow.types import FOREVER, key_range
 from deltamark.errors import DeltamarkError
@@ -95,10 +96,13 @@ def _index(compiled: Compiled, of: Node, keys: tuple[str, ...], value: str) -> I
 class BigJoinRun:
     """One run of all steps: the blocks of kernels.motifs.layout, in memory of its own."""
 
-    def __init__(self, seed: ExtensionStep, levels: Sequence[ExtensionStep], batch: int, tail: int) -> None:
+    def __init__(
+        self, seed: ExtensionStep, levels: Sequence[ExtensionStep], batch: int, tail: int,
+        kernel: Callable[[BigJoin], int] = bigjoin.run,
+    ) -> None:  # fmt: skip
         if batch < 1:
             raise DeltamarkError("no such batch size", batch, "give at least 1")
-        self._memory = Memory()
+        self._memory, self._kernel = Memory(), kernel
         self._levels, self._batch = levels, batch
         self._width = len((levels or [seed])[-1].after) + 1
         (_, of) = seed.parts[0]
@@ -137,7 +141,7 @@ class BigJoinRun:
         """Run; yield the listed rows whenever the output block is full."""
         status = NEEDS_ROOM
         while status == NEEDS_ROOM:
-            status = bigjoin.run(self.block)
+            status = self._kernel(self.block)
             if status == FAILED:
                 raise self._problem()
             rows = view(self.block.out.address, self.block.out_count * self._width)
@@ -240,11 +244,9 @@ class MotifIndexes:
         self._seed, *self._levels = [
             ExtensionStep.of(each.node, compiled, smaller) for each in found if isinstance(each.node, Extend)
         ]
-        self._last: BigJoinRun | None = None
-        self._workers, self._number = workers, 0
-        self._pool: ProcessPool[int | None] | None = None
-        self._board = 0
-        """The statistics of each worker: rounds, proposals, and the most prefixes of each step."""
+        self._runs: list[BigJoinRun] = []
+        """The last run, a part of it for each worker that has counted."""
+        self._threads = Threads(workers)
 
     @property
     def inputs(self) -> dict[str, tuple[str, ...]]:
@@ -252,11 +254,12 @@ class MotifIndexes:
 
     def load_parts(self, parts: Iterable[Mapping[str, Batch]]) -> None:
         """Index all rows of the relations, part by part."""
-        self._close_pool()
         self._end_run()
         for batches in parts:
             self._worker.last = -1  # all parts have the same time
-            self._worker.run(self._worker.checked(batches), drop=True)
+            pointers = self._worker.checked(batches)
+            with self._worker.failing():
+                self._worker.run(pointers, drop=True)
         for op in self._program.ops:
             if op.step is SETTLE_INDEX:
                 pack_index(self._program.memory, SettleIndexBlock(op.block))
@@ -272,66 +275,36 @@ class MotifIndexes:
     @property
     def statistics(self) -> RunStatistics:
         """The cost of the last run, of all workers."""
-        if self._pool is not None:
-            lines = view(self._board, self._workers * self._line_words).reshape(self._workers, -1)
-            rounds, proposals = lines[:, :2].sum(axis=0).tolist()
-            return RunStatistics(rounds, proposals, tuple(lines[:, 2:].max(axis=0).tolist()))
-        return self._last.statistics() if self._last else RunStatistics(0, 0, ())
+        costs = [each.statistics() for each in self._runs]
+        most = zip(*(each.most for each in costs), strict=True)
+        return RunStatistics(
+            sum(each.rounds for each in costs), sum(each.proposals for each in costs), tuple(map(max, most))
+        )
 
     def held_bytes(self) -> int:
         """Count the bytes that the last run has used beside the indexes, of all workers."""
-        if self._pool is not None:
-            return sum(self._pool.run(None))
-        return self._last.held_bytes() if self._last else 0
+        return sum(each.held_bytes() for each in self._runs)
 
     def count(self, batch: int) -> int:
         """Count the matches: the assignments of values to the variables, with their multiplicities."""
-        if self._workers == 1:
+        shares = self._threads.count
+        if shares == 1:
             return self.count_share(0, 1, batch)
-        if self._pool is None:
-            self._open_pool()
-        assert self._pool is not None
-        return sum(self._pool.run(batch))
+        unlocked = Unlocked(bigjoin.run, kernel_type(BigJoin))
+        self._begin(batch, self._tail(), [lambda block: unlocked(block.address)] * shares)
+        return sum(self._threads.run(lambda share: self._counted(self._runs[share], share, shares)))
 
     def count_share(self, share: int, shares: int, batch: int) -> int:
         """Count one of `shares` disjoint parts of the matches."""
-        run = self._run(batch, self._tail())
+        return self._counted(self._run(batch, self._tail()), share, shares)
+
+    def _counted(self, run: BigJoinRun, share: int, shares: int) -> int:
         pieces = RANGES_PER_SHARE * shares if shares > 1 else 1
         listed = 0
         for piece in range(share, pieces, shares):
             run.keep(piece, pieces)
             listed += sum(int(rows[:, -1].sum()) for rows in run.parts())
         return run.block.total + listed
-
-    def _open_pool(self) -> None:
-        """Fork the other workers, which inherit the indexes."""
-        memory = self._program.memory
-        self._board = memory.share(self._workers * self._line_words)
-        self._pool = ProcessPool(self._workers, self._worker)
-        self._pool.start(self._become, self._command)
-
-    def _close_pool(self) -> None:
-        if self._pool is not None:
-            self._pool.close()
-            self._pool = None
-
-    def _become(self, worker: int) -> None:
-        self._number = worker
-
-    def _command(self, batch: int | None) -> int:
-        """Count this worker's share of the matches, or, without a batch size, the bytes that it has used."""
-        if batch is None:
-            return self._last.held_bytes() if self._last else 0
-        count = self.count_share(self._number, self._workers, batch)
-        assert self._last is not None
-        cost, words = self._last.statistics(), self._line_words
-        view(self._board + 8 * words * self._number, words)[:] = [cost.rounds, cost.proposals, *cost.most]
-        return count
-
-    @property
-    def _line_words(self) -> int:
-        """Words of a worker's line on the board."""
-        return 2 + len(self._levels)
 
     def rows(self, batch: int) -> Iterator[np.ndarray]:
         """Yield the matches in parts: values in the order of `variables`, and the multiplicity last."""
@@ -356,20 +329,24 @@ class MotifIndexes:
             yield FactorizedRows(rows[:, : len(prefix) + 1], rows[:, len(prefix) + 1 :], values)
 
     def close(self) -> None:
-        self._close_pool()
+        self._threads.close()
         self._end_run()
         self._worker.close()
 
     def _run(self, batch: int, tail: int) -> BigJoinRun:
+        self._begin(batch, tail, [bigjoin.run])
+        return self._runs[0]
+
+    def _begin(self, batch: int, tail: int, kernels: Sequence[Callable[[BigJoin], int]]) -> None:
+        """Begin a run, with a part for each of some kernels."""
         self._worker.refuse_after_failure()
         self._end_run()
-        self._last = BigJoinRun(self._seed, self._levels, batch, tail)
-        return self._last
+        for each in kernels:
+            self._runs.append(BigJoinRun(self._seed, self._levels, batch, tail, each))
 
     def _end_run(self) -> None:
-        if self._last is not None:
-            self._last.close()
-            self._last = None
+        while self._runs:
+            self._runs.pop().close()
 
     def _tail(self) -> int:
         """Return the first step after which the variables depend neither on each other nor on conditions."""

@@ -70,7 +70,7 @@ class StaticMotif(Uncopied):
     and the memory beside the indexes is bounded by the batch size. Use `delta_query` with a Dataflow to maintain a
     motif while its relations change.
 
-    smaller: pairs of variables, the first of which must be smaller; workers: the number of processes that count.
+    smaller: pairs of variables, the first of which must be smaller; workers: the number of threads that count.
 
     >>> triangle = [Atom(edges, ("a", "b")), Atom(edges, ("b", "c")), Atom(edges, ("c", "a"))]
     >>> with closing(StaticMotif(triangle)) as motif:
@@ -138,5 +138,5 @@ class StaticMotif(Uncopied):
         return self._indexes.each(lambda indexes: indexes.factorized(batch))
 
     def close(self) -> None:
-        """End the other workers, and release all memory. Then every other method raises an error."""
+        """End the threads, and release all memory. Then every other method raises an error."""
         self._indexes.close()

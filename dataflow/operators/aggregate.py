@@ -15,7 +15,6 @@ from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, view
 from deltamark.dataflow.kernels.core.steps import Step
 from deltamark.dataflow.kernels.groups.aggregate import AGGREGATE, AggregateBlock, Group, group_words
 from deltamark.dataflow.kernels.hashing import hash_map
-from deltamark.dataflow.kernels.parallel import exchange
 from deltamark.dataflow.kernels.parallel.prefix_aggregate import PREFIX_AGGREGATE
 from deltamark.dataflow.operators.distribution import SLICED, Columns, Distribution, OperatorDistribution, gather
 from deltamark.dataflow.operators.errors import described, negative_multiplicity
@@ -184,13 +183,11 @@ def _aggregate(stream: Stream, node: Aggregate, append: AppendOperator) -> Strea
 
 def _add_prefix_aggregate(program: Program, step: Step, **fields: int) -> BlockAddress:
     """Append a prefix aggregate over an aggregate, which is made of `fields`; return the aggregate's block."""
-    memory, workers, until = program.memory, program.workers, program.cell()
+    until = program.cell()
     block = program.block(step.block, opcode=0, **fields | {"frontier": until})
-    mails = [memory.share(UNBOUNDED_WORDS) for _ in range(exchange.SLOTS * workers)]
-    program.add(
-        PREFIX_AGGREGATE, aggregate=block, worker=program.worker, workers=workers,
-        frontier=program.frontier, until=until, post=memory.share(exchange.LINE * workers), mails=program.table(mails),
-        places=memory.reserve_unset(UNBOUNDED_WORDS), spins=program.spins,
+    program.add_meeting(
+        PREFIX_AGGREGATE, aggregate=block, frontier=program.frontier, until=until,
+        places=program.memory.reserve_unset(UNBOUNDED_WORDS),
     )  # fmt: skip
     return block
 

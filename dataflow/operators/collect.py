@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from deltamark.dataflow.batch import BYTES
-from deltamark.dataflow.builder.program import Address, BlockAddress, ProgramPart
+from deltamark.dataflow.builder.program import BlockAddress, ProgramPart
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.builder.texts import texts_of_numbers
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
@@ -15,7 +15,7 @@ from deltamark.dataflow.types import Schema
 
 @dataclass(frozen=True)
 class Root:
-    """The block that collects an answer, and the vectors of each worker: time, diff, and the arrays of the columns.
+    """The block that collects an answer, and its vectors: time, diff, and the arrays of the columns.
 
     A column of text has two arrays: the addresses and the lengths of the texts.
     """
@@ -24,7 +24,7 @@ class Root:
     arrays: tuple[str, ...]
     texts: tuple[str, ...]
     block: BlockAddress
-    vectors: tuple[tuple[int, ...], ...]
+    vectors: tuple[int, ...]
     part: ProgramPart
 
 
@@ -40,9 +40,8 @@ def collect(stream: Stream, schema: Schema) -> Root:
         else:
             arrays[name] = stream.column(name)
     inputs = [stream.time, stream.diff, *arrays.values()]
-    vectors = tuple(zip(*(program.reserve_per_worker(UNBOUNDED_WORDS) for _ in inputs), strict=True))
-    out = program.table(list(vectors[0]))
-    for index in range(len(inputs)):
-        program.set_per_worker(Address(out + 8 * index), [own[index] for own in vectors])
-    block = program.add(COLLECT, size=stream.size, columns=len(inputs), inputs=program.table(inputs), out=out)
+    vectors = tuple(program.memory.reserve(UNBOUNDED_WORDS) for _ in inputs)
+    block = program.add(
+        COLLECT, size=stream.size, columns=len(inputs), inputs=program.table(inputs), out=program.table(vectors)
+    )
     return Root(names, tuple(arrays), texts, block, vectors, program.part)

@@ -91,6 +91,11 @@ class OperatorDistribution:
     second: Exchange | None = None
 
 
+def at_first(inputs: Sequence[Distribution]) -> OperatorDistribution:
+    """Bring all inputs to the first worker."""
+    return OperatorDistribution(tuple(None if each == FIRST else Exchange("first") for each in inputs), FIRST)
+
+
 def exchange_to_owner(node: Node, distribution: Distribution, columns: Columns) -> Exchange | None:
     """Return the exchange that brings equal rows of a node to their owner, if they are at several workers."""
     if distribution.equal_rows_meet:

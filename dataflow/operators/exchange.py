@@ -1,6 +1,7 @@
 """Exchange: moves the rows of a stream to the workers that need them, or deals rows that all workers have.
 
-If rows are dealt, each worker selects those that it owns, so that nothing moves.
+If rows are dealt, each worker selects those that it owns, so that nothing moves. The rows of an input are the same at
+all workers, and in the same order: each worker finds the owners of a share of them, and sends row numbers.
 """
 
 from __future__ import annotations
@@ -8,32 +9,35 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from deltamark.dataflow.builder.program import BlockAddress, CellAddress, Program, VectorAddress
+from deltamark.dataflow.builder.program import CellAddress, VectorAddress
 from deltamark.dataflow.builder.stream import Selection, Stream
 from deltamark.dataflow.builder.texts import TextCells, hashes, numbers_of, texts_of_numbers
-from deltamark.dataflow.kernels.core.blocks import Array32, Cell, SizedOperator, Vector, Vectors
+from deltamark.dataflow.kernels.core.blocks import Array, Array32, Cell, Vector, Vectors
 from deltamark.dataflow.kernels.core.dispatcher import kernel
 from deltamark.dataflow.kernels.core.intrinsics import CHUNK, prefetch_ahead
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
 from deltamark.dataflow.kernels.core.steps import step
-from deltamark.dataflow.kernels.parallel.exchange import LINE, RECEIVE, SEND, SLOTS, ExchangeBlock, hash_owners
+from deltamark.dataflow.kernels.parallel.exchange import RECEIVE, SEND, hash_owners
 from deltamark.dataflow.kernels.parallel.key_partition import owner_of, reciprocal
+from deltamark.dataflow.kernels.parallel.meeting import (
+    Meeting,
+    complete,
+    may_read,
+    may_write,
+    own_message,
+    publish,
+    written_by,
+)
+from deltamark.dataflow.kernels.status import DONE, WAITING
 from deltamark.dataflow.operators.distribution import Distribution, Exchange
 from deltamark.dataflow.operators.linear import selected_rows
-from deltamark.dataflow.types import Type
+from deltamark.dataflow.types import FOREVER, Type
+
+MIN_DIVIDED_ROWS = 512
+"""The least rows for each worker of which each worker finds the owners of a share. Not measured."""
 
 
-@dataclass(frozen=True)
-class Mailboxes:
-    """The block of an exchange, and the addresses of its messages: SLOTS for each worker."""
-
-    block: BlockAddress
-    messages: tuple[int, ...]
-
-
-def exchange(
-    stream: Stream, origin: Distribution, delivery: Exchange, columns: Mapping[str, Type]
-) -> tuple[Stream, Mailboxes]:
+def exchange(stream: Stream, origin: Distribution, delivery: Exchange, columns: Mapping[str, Type]) -> Stream:
     """Append the sending and the receiving of a stream's columns. origin: the distribution of the stream.
 
     A text travels as its address at the sender, where all workers can read it until the next feed.
@@ -46,26 +50,30 @@ def exchange(
         inputs += [texts[name].start, texts[name].length] if name in texts else [stream.column(name)]
     received = Stream(program, program.cell(), program.vector(), program.vector(), lambda name: received.computed[name])
     out = [received.time, received.diff, *(program.vector() for _ in inputs[2:])]
-    mailboxes = _append(stream, origin, delivery, keys, _ExchangeCells(inputs, received.size, out))
+    _append(stream, origin, delivery, keys, _ExchangeCells(inputs, received.size, out))
     cells = iter(out[2:])
     for name in columns:
         is_text = name in texts
         text = TextCells(next(cells), next(cells)) if is_text else None
         received.computed[name] = next(cells) if text is None else numbers_of(program, received.size, text)
-    return received, mailboxes
+    return received
 
 
-def owned_rows(stream: Stream, delivery: Exchange, types: Mapping[str, Type]) -> Stream:
-    """Append the selection of the rows that this worker owns, from a stream that all workers have."""
+def owned_rows(stream: Stream, delivery: Exchange, types: Mapping[str, Type], *, is_divided: bool) -> Stream:
+    """Append the selection of the rows that this worker owns, from a stream that all workers have.
+
+    is_divided: whether the rows have the same order at all workers.
+    """
     program, selected, size = stream.program, stream.program.vector(), stream.program.cell()
     names = delivery.by if delivery.to == "owner" else ()
     in_blocks = delivery.low is not None
     keys = [stream.stored(name) if in_blocks else (hashable(stream, name, types[name]), 8) for name in names]
-    program.add(
+    program.add_meeting(
         DEAL, size=stream.size, keys=len(keys),
+        least_divided=MIN_DIVIDED_ROWS * program.workers if is_divided else FOREVER,
         key_columns=program.table([cell for cell, _ in keys] or [program.zeros]), width=keys[0][1] if keys else 8,
-        low=delivery.low or 0, reciprocal=reciprocal(program.workers) if in_blocks else 0, worker=program.worker,
-        workers=program.workers, owners=program.vector(), out=selected, out_size=size,
+        low=delivery.low or 0, reciprocal=reciprocal(program.workers) if in_blocks else 0, owners=program.vector(),
+        out=selected, out_size=size,
     )  # fmt: skip
     rows = Selection(stream, selected, size)
     return replace(selected_rows(rows), dealt=rows)
@@ -93,38 +101,25 @@ class _ExchangeCells:
 
 def _append(
     stream: Stream, origin: Distribution, delivery: Exchange, keys: Sequence[VectorAddress], columns: _ExchangeCells
-) -> Mailboxes:
+) -> None:
     program, workers, reserve = stream.program, stream.program.workers, stream.program.memory.reserve
-    messages = tuple(program.memory.share(UNBOUNDED_WORDS) for _ in range(SLOTS * workers))
-    block = program.add(
+    block = program.add_meeting(
         SEND, size=stream.size, columns=len(columns.inputs),
         inputs=program.table(columns.inputs), keys=len(keys) if delivery.to == "owner" else 0,
         key_columns=program.table(keys), low=delivery.low or 0,
-        reciprocal=0 if delivery.low is None else reciprocal(workers), worker=program.worker, workers=workers,
+        reciprocal=0 if delivery.low is None else reciprocal(workers),
         senders=1 if origin.kind == "first" else workers, receivers=1 if delivery.to == "first" else workers,
-        in_order=int(origin.in_order), progress=program.memory.share(LINE * workers),
-        messages=program.table(messages), rows=reserve(UNBOUNDED_WORDS), counts=program.words(workers),
+        in_order=int(origin.in_order), rows=reserve(UNBOUNDED_WORDS), counts=program.words(workers),
         owners=reserve(UNBOUNDED_WORDS), joined=reserve(UNBOUNDED_WORDS), parts=program.words(2 * workers),
-        places=program.words(2 * workers), out_size=columns.size, out=program.table(columns.out), spins=program.spins,
+        places=program.words(2 * workers), out_size=columns.size, out=program.table(columns.out),
     )  # fmt: skip
     program.add(RECEIVE, exchange=block)
-    return Mailboxes(block, messages)
 
 
-def trim(program: Program, mailboxes: Mailboxes, limit: int) -> None:
-    """Free the memory of this worker's messages if one was larger than a limit in bytes; all must have been read."""
-    block = ExchangeBlock(mailboxes.block)
-    if block.largest <= limit:
-        return
-    worker = program.read(program.worker)
-    for message in mailboxes.messages[SLOTS * worker : SLOTS * (worker + 1)]:
-        program.memory.clear(message, block.largest)
-    block.largest = 0
-
-
-class DealBlock(SizedOperator):
+class DealBlock(Meeting):
     """Selects the rows that this worker owns."""
 
+    size: Cell
     keys: int
     """The number of key columns by which rows are partitioned; 0 if the first worker owns all rows."""
     key_columns: Vectors
@@ -133,8 +128,10 @@ class DealBlock(SizedOperator):
     low: int
     reciprocal: int
     """Not 0 if the keys from `low` up are partitioned in blocks: see `key_partition`."""
-    worker: Cell
-    workers: int
+    least_divided: int
+    """The least rows of which each worker finds the owners of a share only."""
+    has_published: int = 0
+    """Whether the rows of this worker's share are published: their number for each owner, then the lists."""
     owners: Vector
     """Scratch."""
     out: Vector
@@ -142,36 +139,98 @@ class DealBlock(SizedOperator):
 
 
 @kernel
-def deal(op: DealBlock) -> None:
-    """Select the rows whose owner is this worker, by loops without branches that process several rows at once."""
-    size, worker, workers, out, kept = op.size, op.worker, op.workers, op.out, 0
-    inverse, low, values = op.reciprocal, op.low, op.key_columns[0]
-    narrow = Array32(values)
+def deal(op: DealBlock) -> int:
+    """Select the rows whose owner is this worker."""
+    size, worker, workers = op.size, op.worker, op.workers
     if op.keys == 0:
+        out = op.out
         kept = size if worker == 0 else 0
         for at in range(kept):
             out[at] = at
-    elif inverse == 0:
-        hash_owners(op.key_columns, op.keys, workers, op.owners, size)
-        owners = op.owners
-        for at in range(size):
-            out[kept] = at
-            kept += owners[at] == worker
+        op.out_size = kept
+        return DONE
+    if size < op.least_divided:
+        _find_owners(op, 0, size)
+        _select_own(op, size, worker)
+        return DONE
+    if op.has_published == 0:
+        if not may_write(op, workers):
+            return WAITING
+        start, stop = size * worker // workers, size * (worker + 1) // workers
+        _find_owners(op, start, stop)
+        _list_share(op.owners, start, stop, own_message(op), workers)
+        publish(op)
+        op.has_published = 1
+    if not may_read(op, workers):
+        return WAITING
+    _join_lists(op, size, worker, workers)
+    op.has_published = 0
+    complete(op)
+    return DONE
+
+
+@kernel
+def _find_owners(op: DealBlock, start: int, stop: int) -> None:
+    """Find the owners of a range of rows, by loops without branches that process several rows at once."""
+    inverse, low, workers, values, owners = op.reciprocal, op.low, op.workers, op.key_columns[0], op.owners
+    narrow = Array32(values)
+    if inverse == 0:
+        hash_owners(op.key_columns, op.keys, workers, owners, start, stop)
+    elif op.width == 8:
+        for chunk in range(start, stop, CHUNK):
+            prefetch_ahead(values[chunk:].address, 8)
+            for at in range(chunk, min(chunk + CHUNK, stop)):
+                owners[at] = owner_of(values[at], low, workers, inverse)
     else:
-        owners = op.owners
-        if op.width == 8:
-            for chunk in range(0, size, CHUNK):
-                prefetch_ahead(values[chunk:].address, 8)
-                for at in range(chunk, min(chunk + CHUNK, size)):
-                    owners[at] = owner_of(values[at], low, workers, inverse)
-        else:
-            for chunk in range(0, size, CHUNK):
-                prefetch_ahead(narrow[chunk:].address, 4)
-                for at in range(chunk, min(chunk + CHUNK, size)):
-                    owners[at] = owner_of(narrow[at], low, workers, inverse)
-        for at in range(size):
-            out[kept] = at
-            kept += owners[at] == worker
+        for chunk in range(start, stop, CHUNK):
+            prefetch_ahead(narrow[chunk:].address, 4)
+            for at in range(chunk, min(chunk + CHUNK, stop)):
+                owners[at] = owner_of(narrow[at], low, workers, inverse)
+
+
+@kernel
+def _select_own(op: DealBlock, size: int, worker: int) -> None:
+    owners, out, kept = op.owners, op.out, 0
+    for at in range(size):
+        out[kept] = at
+        kept += owners[at] == worker
+    op.out_size = kept
+
+
+@kernel
+def _list_share(owners: Array, start: int, stop: int, message: Array, workers: int) -> None:
+    """List the rows of a share by their owners, in lists that are as long as the share."""
+    share = stop - start
+    lists = Array32(message[workers:])
+    if workers == 2:
+        ones = 0
+        for at in range(start, stop):
+            owner = owners[at]
+            lists[share + ones if owner != 0 else at - start - ones] = at
+            ones += owner
+        message[0] = share - ones
+        message[1] = ones
+        return
+    for owner in range(workers):
+        message[owner] = 0
+    for at in range(start, stop):
+        owner = owners[at]
+        place = message[owner]
+        lists[owner * share + place] = at
+        message[owner] = place + 1
+
+
+@kernel
+def _join_lists(op: DealBlock, size: int, worker: int, workers: int) -> None:
+    """Select the rows that are listed for this worker, share by share."""
+    out, kept = op.out, 0
+    for sender in range(workers):
+        message, share = written_by(op, sender), size * (sender + 1) // workers - size * sender // workers
+        rows, target = Array32(message[workers:])[share * worker :], out[kept:]
+        listed = message[worker]
+        for at in range(listed):
+            target[at] = rows[at]
+        kept += listed
     op.out_size = kept
 
 

@@ -86,7 +86,7 @@ class InputReader:
         arrays = {name: (program.alias(), width) for name, (_, width) in self.arrays.items()}
         size, time, diff = program.cell(), program.alias(), program.alias()
         cells = program.table([cell for cell, _ in arrays.values()])
-        program.add(TAKE_SLICE, input=self.block, size=size, time=time, diff=diff, cells=cells)
+        program.add(TAKE_SLICE, input=self.block, size=size, time=time, diff=diff, columns=len(arrays), cells=cells)
         return self._stream(size, time, diff, arrays)
 
     def _stream(

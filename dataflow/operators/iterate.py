@@ -13,13 +13,13 @@ from deltamark.dataflow.builder.keys import RowCount, key_ids
 from deltamark.dataflow.builder.program import BlockAddress, CellAddress, Program, ProgramPart
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.operators.arrangement import Arrangement
-from deltamark.dataflow.operators.distribution import Columns, Distribution, OperatorDistribution
+from deltamark.dataflow.operators.distribution import FIRST, Columns, Distribution, OperatorDistribution, at_first
 from deltamark.dataflow.operators.extreme import Extreme
 from deltamark.dataflow.operators.input import base_rows
 from deltamark.dataflow.operators.join import Join
 from deltamark.dataflow.operators.linear import Concat, concat
 from deltamark.dataflow.operators.loop import Closing, LoopHead, LoopReduction, LoopSide, enter, key_in_loop, loop_join
-from deltamark.dataflow.operators.node import Emission, JoinReads, Node, Requirement, walk
+from deltamark.dataflow.operators.node import Emission, JoinReads, Node, Placing, Requirement, walk
 from deltamark.dataflow.operators.threshold import Threshold
 from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.types import Type
@@ -50,7 +50,10 @@ class Iterate(Node):
         return set(closing(self.body).keys) <= names
 
     def distributed(self, inputs: Sequence[Distribution], columns: Columns) -> OperatorDistribution:
-        raise _on_one_worker()
+        return at_first(inputs)
+
+    def wishes(self, placing: Placing) -> list[Distribution]:
+        return [FIRST, FIRST]
 
     def emit(self, emission: Emission, streams: Sequence[Stream]) -> Stream:
         return emission.loop(self)
@@ -75,14 +78,10 @@ class Variable(Node):
         return ()
 
     def distributed(self, inputs: Sequence[Distribution], columns: Columns) -> OperatorDistribution:
-        raise _on_one_worker()
+        return at_first(inputs)
 
     def emit(self, emission: Emission, streams: Sequence[Stream]) -> Stream:
         raise DeltamarkError("rows of a loop outside of it", self, "use the result of iterate")
-
-
-def _on_one_worker() -> DeltamarkError:
-    return DeltamarkError("a loop runs on one worker", "several workers", "give one worker")
 
 
 def free(root: Node) -> frozenset[int]:

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from deltamark.dataflow.builder.keys import RowCount, key_ids, key_of
-from deltamark.dataflow.builder.program import Address
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.dispatcher import kernel
@@ -61,12 +60,10 @@ class NullRow(Node):
         nulls = RowRecord(block.rows.records.address).values
         for column in range(block.rows.columns):
             nulls[column] = NULL
-        block.touched_count = 1
         view(block.touched.address, 1)[0] = 0
-        RowGroup(block.groups.address).is_touched = 1
-        touched_count = Address(block.address + NullRowBlock.fields["touched_count"].offset)
         everywhere = emission.distribution(self).distribution == WHOLE
-        program.set_per_worker(touched_count, [1] + [int(everywhere)] * (program.workers - 1))
+        block.touched_count = int(everywhere or program.read(program.worker) == 0)
+        RowGroup(block.groups.address).is_touched = block.touched_count
         return result
 
 

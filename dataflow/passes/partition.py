@@ -22,6 +22,7 @@ from deltamark.dataflow.operators.distribution import (
     Distribution,
     Exchange,
     OperatorDistribution,
+    at_first,
     exchange_to_owner,
     fits,
     in_ranges,
@@ -108,7 +109,9 @@ class Partitioner:
 
     def partition(self) -> Partitioned:
         for node in self.pruned.nodes:
-            if node.is_open(self):
+            if node in self.pruned.looping:
+                self._loop(node)
+            elif node.is_open(self):
                 self._open.add(node)
             else:
                 self._place(node)
@@ -212,6 +215,12 @@ class Partitioner:
             self._distribute(node, [WHOLE] * len(node.inputs))
         else:
             self._distribute(node, node.wishes(self))
+
+    def _loop(self, node: Node) -> None:
+        """Place a node of a loop at the first worker, with the rows that it reads from outside."""
+        inputs = [self._settle(each, FIRST) for each in node.inputs]
+        edges = zip(node.inputs, inputs, at_first(inputs).exchanges, strict=True)
+        self._operators[node] = OperatorDistribution(tuple(self._edge(*edge) for edge in edges), FIRST)
 
     def together(self, inputs: Sequence[Node], keys: tuple[Keys, Keys], types: Sequence[Type]) -> list[Distribution]:
         """Deal both inputs by one key, or one of them as the other one is distributed."""

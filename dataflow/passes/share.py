@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Generic, TypeVar
 
-from deltamark.dataflow.operators.distribution import Exchange
+from deltamark.dataflow.operators.distribution import Distribution, Exchange
 from deltamark.dataflow.operators.extend import Extension
 from deltamark.dataflow.operators.input import base_rows
 from deltamark.dataflow.operators.join import Join
@@ -83,10 +83,13 @@ class JoinInput:
 
 @dataclass(frozen=True)
 class ArrangementKey:
-    """The content of an arrangement: the rows of a node, after an exchange, by columns of some types."""
+    """The content of an arrangement: the rows of a node, after an exchange, by columns of some types.
+
+    place: the exchange; without one, the distribution of the node, or None on one worker.
+    """
 
     node: Node
-    exchange: Exchange | None
+    place: Exchange | Distribution | None
     names: tuple[str, ...]
     types: tuple[Type, ...]
 

@@ -1,1 +1,1 @@
-"""Running dataflows: workers, processes, feeds, and plans that are attached and retired while they run."""
+"""Running dataflows: workers, threads, feeds, and plans that are attached and retired while they run."""

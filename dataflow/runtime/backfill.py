@@ -15,14 +15,15 @@ is always such a source: it collects the rows that enter it, and runs once they 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 
 import numpy as np
 
-from deltamark.dataflow.batch import Batch, Column, concatenated
+from deltamark.dataflow.batch import Batch, Column, concatenated, merged
 from deltamark.dataflow.builder.program import SLICE_ROWS, Op, Schedule
 from deltamark.dataflow.codegen.compiled import SharedArrangement
 from deltamark.dataflow.codegen.compiler import Added
@@ -38,30 +39,58 @@ from deltamark.dataflow.operators.linear import subtracts
 from deltamark.dataflow.operators.node import Node
 from deltamark.dataflow.passes.share import ArrangementKey
 from deltamark.dataflow.plan import terms
-from deltamark.dataflow.runtime.live_plans import HeldTime
-from deltamark.dataflow.runtime.read_holds import FedBatches, ReadHolds
+from deltamark.dataflow.runtime.read_holds import FedBatches, HeldTime, ReadHolds, WorkerHolds
+from deltamark.dataflow.runtime.threads import WorkerThreads
 from deltamark.dataflow.runtime.worker import Worker
 
 UNLIMITED_FUEL = 1 << 20
 """Pieces of work that no call of `work` is expected to reach."""
 
 
+@dataclass(frozen=True)
+class NewOperators:
+    """The newly compiled operators of one worker.
+
+    arrangements: those of other plans that they read; scratch: the memory that is needed meanwhile.
+    """
+
+    worker: Worker
+    holds: WorkerHolds
+    added: Added
+    arrangements: Sequence[SharedArrangement]
+    scratch: Scratch
+
+    def replay(self, fed: FedBatches, after: int) -> None:
+        """Run the operators over the batches of one feed, from the first row after a time."""
+        logs = [self.holds.log_of(each, after) for each in self.added.existing]
+        bindings = {name: self.worker.bindings[name] for name in self.added.read if name in fed.pointers}
+        blocks = [*(each.input for each in logs), *(each.block for each in bindings.values())]
+        program = self.worker.program
+        schedule = program.schedule(blocks, self.added.ops)
+        with ExitStack() as stack:
+            stack.callback(program.memory.release, schedule.block)
+            for log in logs:
+                stack.enter_context(log.replay(after, fed.last))
+            for name, binding in bindings.items():
+                stack.enter_context(binding.replay(fed.pointers[name], self.added.read[name], after))
+            self.worker.execute(schedule)
+
+
 class Backfill:
-    """The backfill of one plan.
+    """The backfill of one plan, at all workers.
 
     time: the logical time as of which history is loaded; inputs: iterators that bind the plan's inputs to one slice of
-    history after another; arrangements: those of other plans that it reads; scratch: its memory, until `close`.
+    history after another.
     """
 
     def __init__(  # noqa: PLR0913
-        self, name: str, collection: Collection, added: Added, *, worker: Worker, holds: ReadHolds, time: int,
-        inputs: Sequence[Generator[None]], arrangements: Sequence[SharedArrangement], scratch: Scratch,
+        self, name: str, collection: Collection, new: Sequence[NewOperators], *, threads: WorkerThreads,
+        holds: ReadHolds, time: int, inputs: Sequence[Generator[None]],
     ) -> None:  # fmt: skip
-        self.name, self.ops, self.arrangements = name, added.ops, arrangements
+        self.name, self.new = name, new
         self._answers: list[Batch] = []
-        self._worker, self._holds, self._added, self._time = worker, holds, added, time
-        self._inputs, self._scratch = inputs, scratch
-        self._history = HistoryLoad(worker, added.ops, scratch, subtracts=subtracts(collection.node))
+        self._threads, self._holds, self._time, self._inputs = threads, holds, time, inputs
+        self._history = HistoryLoad(threads, new, subtracts=subtracts(collection.node))
         self._steps = self._all()
 
     @property
@@ -86,31 +115,22 @@ class Backfill:
         """End the work wherever it is, and release the scratch."""
         for each in (self._steps, *self._inputs):
             each.close()
-        self._scratch.close()
+        for new in self.new:
+            new.scratch.close()
 
     def _all(self) -> Generator[None]:
         if self._time >= 0:
             yield from self._history.steps(self._inputs, self._time)
-        self._answers.append(self._worker.pending_snapshot(self.name, self._time))
+        self._answers.append(merged([each.worker.pending_snapshot(self.name, self._time) for each in self.new]))
         while fed := next((each for each in self._holds.fed if each.last > self._time), None):
             self._replay(fed)
             yield
 
     def _replay(self, fed: FedBatches) -> None:
         """Run the new operators over the batches of one feed."""
-        logs = [self._holds.log_of(each, self._time) for each in self._added.existing]
-        bindings = {name: self._worker.bindings[name] for name in self._added.read if name in fed.pointers}
-        blocks = [*(each.input for each in logs), *(each.block for each in bindings.values())]
-        program = self._worker.compiled.program
-        schedule = program.schedule(blocks, self.ops)
-        with ExitStack() as stack:
-            stack.callback(program.memory.release, schedule.block)
-            for log in logs:
-                stack.enter_context(log.replay(self._time, fed.last))
-            for name, binding in bindings.items():
-                stack.enter_context(binding.replay(fed.pointers[name], self._added.read[name], self._time))
-            self._worker.execute(schedule)
-        self._answers.append(self._worker.pending_changes(self.name))
+        of = {each.worker: each for each in self.new}
+        self._threads.run(lambda worker: of[worker].replay(fed, self._time))
+        self._answers.append(merged([each.worker.pending_changes(self.name) for each in self.new]))
         self._time = fed.last
 
 
@@ -130,64 +150,106 @@ BATCH_ROWS = 1 << 14
 
 
 class HistoryLoad:
-    """Loads history into new operators of a worker. scratch: has the memory that is needed meanwhile."""
+    """Loads history into the new operators of all workers, which take each step together."""
 
-    def __init__(self, worker: Worker, ops: Sequence[Op], scratch: Scratch, *, subtracts: bool) -> None:
-        self._worker, self._program, self._scratch = worker, worker.compiled.program, scratch
-        self._loops = {each: _loop(ops, at) for at, each in enumerate(ops) if each.step is ITERATE}
-        looping = {each for loop in self._loops.values() for each in loop}
-        self._sources = [each for each in ops if each.step in (JOIN, ITERATE) or (subtracts and each.step.ends_times)]
-        self._others = [each for each in ops if each.step is not JOIN and each not in looping]
-        self._subtracts = subtracts
+    def __init__(self, threads: WorkerThreads, new: Sequence[NewOperators], *, subtracts: bool) -> None:
+        self._threads, self._subtracts = threads, subtracts
+        self._loads = {each.worker: _WorkerLoad(each, subtracts=subtracts) for each in new}
 
     def steps(self, inputs: Iterable[Iterator[None]], time: int) -> Iterator[None]:
         """Run the operators slice by slice. inputs: iterators that bind an input to one slice after another."""
-        everything = self._schedule(self._others)
-        frontier = time if self._subtracts else time + 1
-        for each in self._sources:
-            if each.step is JOIN:
-                _empty(each)
+        frontier, loads = time if self._subtracts else time + 1, list(self._loads.values())
+        for each in loads:
+            each.empty_joins()
         for _ in chain.from_iterable(inputs):
-            self._run(everything, frontier)
+            self._run(lambda load: load.everything, frontier)
             yield
-        self._run(everything, frontier)  # an aggregate over no rows has a row
-        for each in self._sources:
-            if each.step is JOIN:
-                for _ in self._pairs(each, time):
-                    self._run(everything, frontier)
+        self._run(lambda load: load.everything, frontier)  # an aggregate over no rows has a row
+        for place, source in enumerate(loads[0].sources):
+            if source.step is JOIN:
+                pairs = [each.pairs(place, time) for each in loads]
+                while any([next(each, False) for each in pairs]):  # noqa: C419 (each worker makes a piece of its pairs)
+                    self._run(lambda load: load.everything, frontier)
                     yield
-                _empty(each)
-            elif each in self._loops:
-                self._iterate(each, time)
-                self._run(everything, frontier)
-                IterateBlock(each.block).reduce.answer_size = 0
+            elif source.step is ITERATE:
+                for each in loads:
+                    each.begin_loop(place)
+                self._run(lambda load: load.loop(place), time + 1)  # noqa: B023 (called at once)
+                for each in loads:
+                    each.end_loop(place)
+                self._run(lambda load: load.everything, frontier)
+                for each in loads:
+                    each.empty_loop(place)
                 yield
             else:
-                self._run(everything, time)  # leaves no rows between operators
-                self._end(each, time)
+                self._run(lambda load: load.everything, time)  # leaves no rows between operators
+                self._run(lambda load: load.alone(place), time + 1)  # noqa: B023
+                self._run(lambda load: load.others(place), time)  # noqa: B023
                 yield
-        self._run(everything, time + 1)
+        self._run(lambda load: load.everything, time + 1)
+
+    def _run(self, schedule: Callable[[_WorkerLoad], Schedule], frontier: int) -> None:
+        """Run a schedule of each worker, which has the same operators for all."""
+        self._threads.run(lambda worker: self._loads[worker].run(schedule(self._loads[worker]), frontier))
+
+
+class _WorkerLoad:
+    """The history of one worker."""
+
+    def __init__(self, new: NewOperators, *, subtracts: bool) -> None:
+        ops = new.added.ops
+        self._worker, self._program, self._scratch = new.worker, new.worker.program, new.scratch
+        self._loops = {each: _loop(ops, at) for at, each in enumerate(ops) if each.step is ITERATE}
+        looping = {each for loop in self._loops.values() for each in loop}
+        self.sources = [each for each in ops if each.step in (JOIN, ITERATE) or (subtracts and each.step.ends_times)]
+        """The operators that emit history one after another."""
+        self._others = [each for each in ops if each.step is not JOIN and each not in looping]
+        self._joins = 0
+
+    @cached_property
+    def everything(self) -> Schedule:
+        """The schedule of all operators but joins and loops."""
+        return self._schedule(self._others)
+
+    def alone(self, place: int) -> Schedule:
+        """Return the schedule of one source, which ends the time."""
+        return self._schedule([self.sources[place]])
+
+    def others(self, place: int) -> Schedule:
+        """Return the schedule of the operators that read what a source emits."""
+        return self._schedule([each for each in self._others if each is not self.sources[place]])
+
+    def loop(self, place: int) -> Schedule:
+        return self._schedule(self._loops[self.sources[place]])
 
     def _schedule(self, ops: Sequence[Op]) -> Schedule:
         schedule = self._program.schedule([], ops)
         self._scratch.own(schedule.block)
         return schedule
 
-    def _end(self, op: Op, time: int) -> None:
-        """Let one operator end the time, and the others read what it emits."""
-        others = [each for each in self._others if each is not op]
-        for ops, frontier in (([op], time + 1), (others, time)):
-            self._run(self._schedule(ops), frontier)
+    def run(self, schedule: Schedule, frontier: int) -> None:
+        self._program.write(self._program.frontier, frontier)
+        self._worker.execute(schedule, 0)
 
-    def _iterate(self, op: Op, time: int) -> None:
-        """Run a loop over the rows that have entered it, with arrangements that have no new updates."""
-        iterate = IterateBlock(op.block)
-        joins, iterate.join_count = iterate.join_count, 0
-        self._run(self._schedule(self._loops[op]), time + 1)
-        iterate.join_count = joins
+    def empty_joins(self) -> None:
+        for each in self.sources:
+            if each.step is JOIN:
+                _empty(each)
 
-    def _pairs(self, op: Op, time: int) -> Iterator[None]:
-        """Let a join emit the pairs of the rows that both sides store."""
+    def begin_loop(self, place: int) -> None:
+        """Let a loop run over the rows that have entered it, with arrangements that have no new updates."""
+        iterate = IterateBlock(self.sources[place].block)
+        self._joins, iterate.join_count = iterate.join_count, 0
+
+    def end_loop(self, place: int) -> None:
+        IterateBlock(self.sources[place].block).join_count = self._joins
+
+    def empty_loop(self, place: int) -> None:
+        IterateBlock(self.sources[place].block).reduce.answer_size = 0
+
+    def pairs(self, place: int, time: int) -> Iterator[bool]:
+        """Let a join emit the pairs of the rows that both sides store; yield True for each piece of them."""
+        op = self.sources[place]
         join = JoinBlock(op.block)
         sides = sorted((join.left, join.right), key=lambda side: id_limit(side.rows.keys))
         cursor = kernel.cursor_over(self._scratch.reserve, time, *map(kernel.read_by, sides))
@@ -196,11 +258,8 @@ class HistoryLoad:
             done = kernel.pairs(join, cursor, SLICE_ROWS)
             if join.overflow:
                 raise self._program.states[op.block].problem()
-            yield
-
-    def _run(self, loop: Schedule, frontier: int) -> None:
-        self._program.write(self._program.frontier, frontier)
-        self._worker.execute(loop, 0)
+            yield True
+        _empty(op)
 
 
 def _empty(join: Op) -> None:
@@ -240,6 +299,7 @@ def rows_of(scratch: Scratch, shared: SharedArrangement, names: Sequence[str], t
     scratch: has the memory that is needed meanwhile.
     """
     arrangement, single = shared.arrangement, _single(shared.key)
+    partition = arrangement.key.of.partition
     stored = {term.name: term for term in arrangement.stored if isinstance(term, terms.Column)}
     place, is_last = scratch.reserve(3 * BATCH_ROWS), False
     cursor = kernel.cursor_over(scratch.reserve, time, {"rows": arrangement.block})
@@ -250,7 +310,7 @@ def rows_of(scratch: Scratch, shared: SharedArrangement, names: Sequence[str], t
         found, rows = cursor.size, dict[str, Column]()
         for name in names:
             if name in single:
-                rows[name] = keys[:found].copy()
+                rows[name] = keys[:found].copy() if partition is None else partition.keys(keys[:found])
             else:
                 rows[name] = arrangement.values(stored[name], slots[:found])
         yield Batch(np.full(found, time), weights[:found].copy(), rows)

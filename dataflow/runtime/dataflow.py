@@ -14,9 +14,8 @@ from deltamark.dataflow.kernels.core.memory import Uncopied
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.passes.share import Choice
 from deltamark.dataflow.runtime.exclusive import Exclusive
-from deltamark.dataflow.runtime.live_plans import HeldTime, LivePlans
-from deltamark.dataflow.runtime.one_worker import OneWorker
-from deltamark.dataflow.runtime.worker_group import WorkerGroup
+from deltamark.dataflow.runtime.live_plans import LivePlans
+from deltamark.dataflow.runtime.read_holds import HeldTime
 from deltamark.dataflow.types import Schema
 from deltamark.errors import DeltamarkError
 
@@ -83,9 +82,7 @@ class Dataflow(Uncopied, Generic[ChangesT]):
         self._only = isinstance(plans, Collection)
         named = {ANSWER: plans} if isinstance(plans, Collection) else _checked(plans)
         self._workers = workers
-        self._plans: Exclusive[LivePlans] = Exclusive(
-            "dataflow", OneWorker(named) if workers == 1 else WorkerGroup(named, workers)
-        )
+        self._plans: Exclusive[LivePlans] = Exclusive("dataflow", LivePlans(named, workers))
 
     def __enter__(self) -> Self:
         return self
@@ -177,8 +174,6 @@ class Dataflow(Uncopied, Generic[ChangesT]):
         The plan reads existing arrangements. If none contains the rows of an input, `history` must give those that are
         live. Later feeds must have the columns that `inputs` lists after the call.
 
-        It needs one worker.
-
         since: a hold; return the answer as of its time, and the changes since. `history` is as of that time, too.
         fuel: attach over the next feeds, and return an empty batch. Each feed first does `fuel` pieces of the work, of
         at most 4,096 rows each; the feed that completes it returns the answer and its changes since this call. Until
@@ -218,7 +213,6 @@ class Dataflow(Uncopied, Generic[ChangesT]):
         """Hold the last time that was fed, so that plans can be attached as of that time: see Hold.
 
         Until the hold is released fed batches are kept, so their arrays must not change, and updates are not compacted.
-        It needs one worker, as does `attach`.
         """
         return Hold(self._plans, self._plans.use(lambda plans: plans.hold()))
 
@@ -227,10 +221,7 @@ class Dataflow(Uncopied, Generic[ChangesT]):
         return self._plans.use(lambda plans: plans.state_rows())
 
     def state_bytes(self) -> int:
-        """Count the bytes of the memory that is kept between feeds, of all workers.
-
-        What workers share counts for each that has touched it.
-        """
+        """Count the bytes of the memory that is kept between feeds, of all workers."""
         return self._plans.use(lambda plans: plans.state_bytes())
 
     @overload
@@ -240,7 +231,7 @@ class Dataflow(Uncopied, Generic[ChangesT]):
     def states(self, kind: type[StateT], read: Callable[[StateT], object] | None = None) -> Sequence[object]:
         """Return what a function reads from each operator's state of one type: by default, its number of rows.
 
-        A state is valid only during the call. It needs one worker.
+        A state is valid only during the call. Of several workers, each has states of its own.
         """
         return self._plans.use(lambda plans: plans.states(kind, read or methodcaller("rows")))
 
@@ -249,15 +240,13 @@ class Dataflow(Uncopied, Generic[ChangesT]):
 
         These are the rows of all workers.
         """
-        return self._plans.use(
-            lambda plans: explain.explain(plans.compiled, plans.state_sizes(), plans.worker.measurements())
-        )
+        return self._plans.use(lambda plans: explain.explain(plans.compiled, plans.state_sizes(), plans.measurements()))
 
     def profile(self) -> None:
         """Measure each operator from now on; `explain` then shows the changes that it has emitted, and its time.
 
         Each operator runs over all rows of a feed before the next operator, so feeds of a few thousand rows are the
-        fastest. It needs one worker.
+        fastest. Of several workers the times are added up, and that of an exchange includes the waits for others.
         """
         self._plans.use(lambda plans: plans.profile())
 
@@ -270,7 +259,7 @@ class Dataflow(Uncopied, Generic[ChangesT]):
         return self._plans.use(lambda plans: explain.choices(plans.compiled))
 
     def close(self) -> None:
-        """End the other workers, and release all memory. Closing again does nothing."""
+        """End the threads of the workers, and release all memory. Closing again does nothing."""
         self._plans.close()
 
 

@@ -288,8 +288,8 @@ class InputBinding:
 
     def unbind(self) -> None:
         """Let the input read no rows."""
-        self._words.rows = self._words.position = words(self._words.size, 1)[0] = 0
-        self._take_back()
+        self._words.rows = self._words.position = 0
+        self.unbind_slice()
 
     def _lend(self, pointers: Pointers) -> None:
         """Keep the arrays of a batch alive, and register them with checked kernels, until they are taken back."""
@@ -309,34 +309,62 @@ class InputBinding:
             REGISTRY.take_back(self._lent)
             self._lent = []
 
-    def slices(self, batches: Iterable[Batch], names: Sequence[str], time: int, *, counted: bool) -> Generator[None]:
-        """Bind columns of the input to one slice of batches after another, as if all rows had one time.
+    def count(self, rows: int) -> None:
+        """Count more live rows of the input."""
+        self._live += rows
 
-        counted: the rows are already counted as live.
+    def accept_history(self, batch: object, names: Sequence[str], time: int, live: int) -> Accepted | None:
+        """Check some columns of a batch of history, as if all rows had one time; None if it has no rows.
+
+        live: the number of rows of history before it.
         """
-        size, times, diffs = (words(cell, 1) for cell in (self._words.size, self._words.time, self._words.diff))
-        cells = {name: (words(cell, 1), width) for name, (cell, width) in self._reader.arrays.items()}
-        live = 0
-        for batch in batches:
-            accepted = accept(self._node, tuple(names), _at(batch, time), -1, live)
-            if accepted is None:
-                yield  # the reader of an arrangement has done a piece of work without finding a row
-                continue
-            if not counted:
-                self._live += accepted.live - live
-            live, pointers = accepted.live, accepted.pointers
+        return accept(self._node, tuple(names), _at(batch, time), -1, live)
+
+    def bind_slice(self, pointers: Pointers, rows: range, share: range) -> None:
+        """Let the input read some rows of a batch. share: those of this worker, if it takes its slice."""
+        self._lend(pointers)  # a feed since the last slice has bound another batch
+        block = self._words
+        block.times, block.diffs = pointers.time, pointers.diff
+        block.own, block.own_size = share.start, len(share)
+        size, time, diff = (words(cell, 1) for cell in (block.size, block.time, block.diff))
+        size[0], time[0], diff[0] = len(rows), pointers.time + 8 * rows.start, pointers.diff + 8 * rows.start
+        for index, (name, (cell, width)) in enumerate(self._reader.arrays.items()):
+            self._bases[index] = address = pointers.columns.get(name, 0)
+            words(cell, 1)[0] = address and address + width * rows.start
+
+    def unbind_slice(self) -> None:
+        """Let the input read no rows of a slice."""
+        words(self._words.size, 1)[0] = self._words.own_size = 0
+        self._take_back()
+
+
+def slices(
+    bindings: Sequence[InputBinding], batches: Iterable[Batch], names: Sequence[str], time: int, *, counted: bool
+) -> Generator[None]:
+    """Bind columns of an input to one slice of batches after another, at all workers, as if all rows had one time.
+
+    bindings: the input at each worker; counted: the rows are already counted as live.
+    """
+    live, workers = 0, len(bindings)
+    for batch in batches:
+        accepted = bindings[0].accept_history(batch, names, time, live)
+        if accepted is None:
+            yield  # the reader of an arrangement has done a piece of work without finding a row
+            continue
+        if not counted:
+            bindings[0].count(accepted.live - live)
+        live, rows = accepted.live, accepted.pointers.rows
+        for start in range(0, rows, SLICE_ROWS):
+            size = min(SLICE_ROWS, rows - start)
+            ends = [start + size * number // workers for number in range(workers + 1)]
             try:
-                for start in range(0, pointers.rows, SLICE_ROWS):
-                    self._lend(pointers)  # a feed since the last slice has bound another batch
-                    size[0] = min(SLICE_ROWS, pointers.rows - start)
-                    times[0], diffs[0] = pointers.time + 8 * start, pointers.diff + 8 * start
-                    for name, address in pointers.columns.items():
-                        cell, width = cells[name]
-                        cell[0] = address + width * start
-                    yield
-                    size[0] = 0
+                for number, each in enumerate(bindings):
+                    share = range(ends[number], ends[number + 1])
+                    each.bind_slice(accepted.pointers, range(start, start + size), share)
+                yield
             finally:
-                self._take_back()
+                for each in bindings:
+                    each.unbind_slice()
 
 
 def _at(batch: object, time: int) -> object:

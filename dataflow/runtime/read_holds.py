@@ -7,7 +7,7 @@ updates up to its new time are compacted and forgotten.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
@@ -23,9 +23,15 @@ from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, Scratch, vie
 from deltamark.dataflow.kernels.hashing.interner import InternerBlock
 from deltamark.dataflow.kernels.program import InputBlock
 from deltamark.dataflow.kernels.status import FAILED
-from deltamark.dataflow.runtime.live_plans import HeldTime
 from deltamark.dataflow.types import FOREVER
 from deltamark.errors import DeltamarkError
+
+
+@dataclass(eq=False)
+class HeldTime:
+    """A logical time that is held."""
+
+    time: int
 
 
 class LogReader(InputBlock):
@@ -47,13 +53,19 @@ class LogReader(InputBlock):
     number_cell: int
 
     @classmethod
-    def at(cls, address: int, *, times: int, diffs: int, keys: int, first: int) -> LogReader:
-        """Make the reader of a log at an address. first: the cell of the number of the first update."""
+    def at(cls, address: int, log: Sequence[int], first: int, *, is_local: bool) -> LogReader:
+        """Make the reader of a log at an address.
+
+        log: the addresses of its times, weights and keys; first: the cell of the number of the first update; is_local:
+        whether there are other workers.
+        """
+        times, diffs, keys = log
         place = {name: address + field.offset for name, field in cls.fields.items()}
         content = cls.words(
             times=times, diffs=diffs, size=place["slice_size"], time=place["slice_time"], diff=place["slice_diff"],
             columns=2, bases=place["key_base"], widths=place["key_width"], cells=place["key_cell"], slice_time=times,
             slice_diff=diffs, slice_key=keys, key_base=keys, key_cell=place["slice_key"], number_cell=first,
+            is_local=int(is_local),
         )  # fmt: skip
         view(address, len(content))[:] = content
         return cls(address)
@@ -71,9 +83,9 @@ class UpdateLog:
         self._block = ArrangementBlock(shared.arrangement.block)
         first = self._block.address + ArrangementBlock.fields["first"].offset
         with program.building(shared.part):
-            times, diffs, keys = self._logs = [scratch.reserve_unset(UNBOUNDED_WORDS) for _ in range(3)]
+            self._logs = [scratch.reserve_unset(UNBOUNDED_WORDS) for _ in range(3)]
             own = scratch.reserve(LogReader.size_in_words)
-        self._reader = LogReader.at(own, times=times, diffs=diffs, keys=keys, first=first)
+        self._reader = LogReader.at(own, self._logs, first, is_local=program.workers > 1)
 
     @property
     def input(self) -> BlockAddress:
@@ -162,43 +174,37 @@ class FedBatches:
     """The inputs that the plans read at that time, and the columns of each."""
 
 
-class ReadHolds:
-    """The held times of a program, and the batches and logs that are kept because of them."""
+Logs = dict[BlockAddress, UpdateLog]
+"""Logs by the blocks of their arrangements."""
 
-    def __init__(self, compiled: Compiled) -> None:
-        self._compiled = compiled
+
+class ReadHolds:
+    """The held times of plans, and the batches and logs that are kept because of them. compiled: for each worker."""
+
+    def __init__(self, compiled: Sequence[Compiled]) -> None:
         self.active: list[HeldTime] = []
-        self._logs: dict[BlockAddress, UpdateLog] = {}
-        self._flags: list[InternerBlock] = []
-        """The interners that must not reuse the ids of rows while a time is held."""
+        self._workers = [WorkerHolds(each) for each in compiled]
         self.fed: list[FedBatches] = []
         self.is_pinned = False
         """Whether a backfill is under way, during which no update may be compacted."""
 
-    def logs(self, arrangements: Iterable[SharedArrangement], time: int) -> dict[BlockAddress, UpdateLog]:
-        """Make the logs that some arrangements lack, by their blocks, for a hold of the last time that was fed."""
-        self._drop_retired()
-        lacking = {each.arrangement.block: each for each in arrangements if each.arrangement.block not in self._logs}
-        made, program = dict[BlockAddress, UpdateLog](), self._compiled.program
+    def __getitem__(self, number: int) -> WorkerHolds:
+        """Return the logs of a worker."""
+        return self._workers[number]
+
+    def logs(self, arrangements: Sequence[Iterable[SharedArrangement]], time: int) -> list[Logs]:
+        """Make the logs that some arrangements of each worker lack, for a hold of the last time that was fed."""
+        made = list[Logs]()
         with ExitStack() as unless_complete:
-            for block, each in lacking.items():
-                scratch = Scratch(program.memory)
-                unless_complete.callback(scratch.close)
-                made[block] = UpdateLog(program, each, time, scratch)
+            for worker, each in zip(self._workers, arrangements, strict=True):
+                made.append(worker.lacking(each, time, unless_complete))
             unless_complete.pop_all()
         return made
 
-    def hold(self, time: int, logs: Mapping[BlockAddress, UpdateLog]) -> HeldTime:
+    def hold(self, time: int, logs: Sequence[Logs]) -> HeldTime:
         """Hold the last time that was fed. logs: those that were made for it."""
-        for log in logs.values():
-            log.begin()
-        self._logs |= logs
-        self._compiled.program.sweeper.is_paused = True
-        for interner in self._compiled.interners.values():
-            block = InternerBlock(interner.block)
-            if block.keeps_ids == 0:
-                block.keeps_ids = 1
-                self._flags.append(block)
+        for worker, each in zip(self._workers, logs, strict=True):
+            worker.begin(each)
         self.active.append(HeldTime(time))
         return self.active[-1]
 
@@ -207,34 +213,84 @@ class ReadHolds:
         if held not in self.active:
             raise DeltamarkError("not a hold of this dataflow, or released", f"time {held.time}", "call hold() again")
 
+    def compact(self) -> None:
+        """Compact and forget everything that no hold needs."""
+        if self.is_pinned:
+            return
+        for worker in self._workers:
+            worker.drop_retired()
+        if self.active:
+            oldest = min(each.time for each in self.active)
+            self._each_log(lambda log: log.compact(oldest))
+            self.fed = [each for each in self.fed if each.last > oldest]
+            return
+        self._each_log(UpdateLog.close)
+        for worker in self._workers:
+            worker.end()
+        self.fed = []
+
+    def _each_log(self, do: Callable[[UpdateLog], None]) -> None:
+        """Call a function with the logs of one arrangement after another, at all workers; raise the earliest error."""
+        for logs in zip(*(worker.logs.values() for worker in self._workers), strict=True):
+            errors = list[DeltamarkError]()
+            for log in logs:
+                try:
+                    do(log)
+                except DeltamarkError as error:
+                    errors.append(error)
+            if errors:
+                raise min(errors, key=lambda error: FOREVER if error.time is None else error.time)
+
+
+class WorkerHolds:
+    """The logs of a worker."""
+
+    def __init__(self, compiled: Compiled) -> None:
+        self._compiled = compiled
+        self.logs: Logs = {}
+        self._flags: list[InternerBlock] = []
+        """The interners that must not reuse the ids of rows while a time is held."""
+
+    def lacking(self, arrangements: Iterable[SharedArrangement], time: int, unless_complete: ExitStack) -> Logs:
+        """Make the logs that some arrangements lack."""
+        self.drop_retired()
+        lacking = {each.arrangement.block: each for each in arrangements if each.arrangement.block not in self.logs}
+        made, program = Logs(), self._compiled.program
+        for block, each in lacking.items():
+            scratch = Scratch(program.memory)
+            unless_complete.callback(scratch.close)
+            made[block] = UpdateLog(program, each, time, scratch)
+        return made
+
+    def begin(self, logs: Logs) -> None:
+        """Let arrangements log their updates from now on."""
+        for log in logs.values():
+            log.begin()
+        self.logs |= logs
+        self._compiled.program.sweeper.is_paused = True
+        for interner in self._compiled.interners.values():
+            block = InternerBlock(interner.block)
+            if block.keeps_ids == 0:
+                block.keeps_ids = 1
+                self._flags.append(block)
+
     def log_of(self, shared: SharedArrangement, since: int) -> UpdateLog:
         """Return the log of an arrangement; refuse one that does not go back to a time."""
-        log = self._logs.get(shared.arrangement.block)
+        log = self.logs.get(shared.arrangement.block)
         if log is None or log.since > since:
             actual = f"changes after time {since}: {shared.key.node.operation} by {', '.join(shared.key.names)}"
             remedy = "call hold() after the arrangement exists, or attach without since="
             raise DeltamarkError("updates that were not kept", actual, remedy)
         return log
 
-    def compact(self) -> None:
-        """Compact and forget everything that no hold needs."""
-        if self.is_pinned:
-            return
-        self._drop_retired()
-        if self.active:
-            oldest = min(each.time for each in self.active)
-            for log in self._logs.values():
-                log.compact(oldest)
-            self.fed = [each for each in self.fed if each.last > oldest]
-            return
-        for log in self._logs.values():
-            log.close()
+    def end(self) -> None:
+        """Forget all logs, which are closed."""
         self._compiled.program.sweeper.is_paused = False
         for block in self._flags:
             block.keeps_ids = 0
-        self._logs, self._flags, self.fed = {}, [], []
+        self.logs, self._flags = {}, []
 
-    def _drop_retired(self) -> None:
+    def drop_retired(self) -> None:
         """Forget the logs of retired arrangements."""
         kept = {each.arrangement.block for each in self._compiled.arrangements}
-        self._logs = {block: log for block, log in self._logs.items() if block in kept}
+        self.logs = {block: log for block, log in self.logs.items() if block in kept}

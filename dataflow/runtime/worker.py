@@ -1,4 +1,4 @@
-"""A worker: the process that runs a program, or a part of it beside other workers, and keeps its state.
+"""A worker: runs a program, alone or beside other workers, and keeps the state of the keys that it owns.
 
 `builder.program` builds what it runs: a worker binds inputs to batches, lets the interpreter run the operators, and
 enlarges the tables that stop them.
@@ -31,7 +31,8 @@ from deltamark.dataflow.kernels.batches import BatchesBlock, take_batch
 from deltamark.dataflow.kernels.core.guard import REGISTRY, OutOfBoundsError, lent
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.loops.iterate import ITERATE, IterateBlock
-from deltamark.dataflow.kernels.program import CollectBlock, ProgramBlock
+from deltamark.dataflow.kernels.program import CollectBlock, ProgramBlock, cut
+from deltamark.dataflow.kernels.unread import skip_unread
 from deltamark.dataflow.runtime.inputs import Accepted, InputBinding
 from deltamark.errors import DeltamarkError, unknown
 
@@ -45,27 +46,35 @@ UNBOUNDED_ROWS = 1 << 40
 """Rows of a slice that no feed exceeds."""
 
 
-def wait_alone() -> None:
+FAULT = -1
+"""The step of an error that comes from no operator."""
+
+
+def wait_alone(_worker: Worker) -> None:
     """Refuse to wait: a single worker never has to."""
     raise AssertionError("a single worker waits for no other")
 
 
 class Worker:
-    """Runs a compiled program over the keys that this process owns, and keeps their state."""
+    """Runs a compiled program over the keys that this worker owns, and keeps their state."""
 
     def __init__(self, compiled: Compiled) -> None:
         self.compiled = compiled
-        self._program = compiled.program
+        self.program = self._program = compiled.program
         self.bindings: dict[str, InputBinding] = {}
-        self._views: dict[tuple[str, int], list[np.ndarray]] = {}
+        self._views: dict[str, list[np.ndarray]] = {}
         self._failure = ""
         """The error that stopped a call halfway; from then on all states lie between two times."""
         self.last = -1
         """The last time that was fed. The first feed completes time 0 even if it has no rows."""
-        self.wait = wait_alone
-        """Called while another worker is awaited."""
-        self.failed_step = -1
-        """The step at which an operator has failed; -1 if none has."""
+        self.run_kernels: Callable[[int, int], int] = run
+        """Runs the operators of a program, with the lock of Python or without it."""
+        self.wait: Callable[[Worker], None] = wait_alone
+        """Called while the wait for another worker cannot end, because one has failed."""
+        self.failed_step = FAULT
+        """The step at which an operator has failed."""
+        self.first_step = 0
+        """The number of the first step of the program that runs."""
         self._executed: Schedule | None = None
         self._execute = self.execute
         self._profile: Profile | None = None
@@ -136,18 +145,13 @@ class Worker:
         try:
             yield
         except BaseException as error:
-            self._fail(error)
+            self.fail(error)
             raise
 
-    def _fail(self, error: BaseException) -> None:
+    def fail(self, error: BaseException) -> None:
+        """Refuse all later calls that run the program."""
         # the error itself has frames that would keep this worker and the fed batches alive
         self._failure = self._failure or f"{type(error).__name__}: {error}"
-
-    def become(self, number: int) -> None:
-        """Turn this process, which was just forked, into the worker with a number."""
-        self._program.write(self._program.worker, number)
-        for address, values in self._program.worker_words:
-            view(address, 1)[0] = values[number]
 
     def execute(self, schedule: Schedule, start: int = -1) -> None:
         """Run operators from number `start` on, or over all slices of the inputs if it is -1.
@@ -155,18 +159,26 @@ class Worker:
         If a table is too small, it is enlarged.
         """
         self._executed = schedule
-        stopped = _interpret(schedule, start)
+        stopped = self._interpret(schedule, start)
         while stopped != status.DONE:
             at, reason = divmod(stopped, 4)
             if reason == status.FAILED:
                 self.failed_step = self.step
                 raise self._program.states[schedule.ops[at].block].problem()
             if reason == status.WAITING:
-                self.wait()
+                self.wait(self)
             else:
                 op = schedule.ops[at]
                 op.step.make_room(self._program.memory, op.block)
-            stopped = _interpret(schedule, at)
+            stopped = self._interpret(schedule, at)
+
+    def _interpret(self, schedule: Schedule, start: int) -> int:
+        try:
+            return self.run_kernels(schedule.block, start)
+        except OutOfBoundsError:
+            at = ProgramBlock(schedule.block).running
+            op, fault = schedule.ops[at], REGISTRY.fault() if REGISTRY else ""
+            raise OutOfBoundsError(f"operator {at}, {op.step.name} at {op.block:#x}: {fault}") from None
 
     @property
     def step(self) -> int:
@@ -174,10 +186,12 @@ class Worker:
         if self._executed is None:
             return 0
         program = ProgramBlock(self._executed.block)
-        return program.supersteps * len(self._executed.ops) + program.running
+        return self.first_step + program.supersteps * len(self._executed.ops) + program.running
 
     def run(self, pointers: Mapping[str, Pointers], *, drop: bool) -> dict[str, int]:
         """Run the program over checked batches; return the number of changes of each answer.
+
+        After an error the worker can run nothing more, and the caller must let it `fail`.
 
         drop: count the changes without collecting them.
         """
@@ -229,19 +243,16 @@ class Worker:
             self.bindings[name].bind(each)
         try:
             run()
-        except BaseException as error:
-            self._fail(error)
-            raise
         finally:
             for name in pointers:
                 self.bindings[name].unbind()
 
-    def changes(self, name: str, rows: int, worker: int = 0) -> Batch:
-        """Copy the changes of an answer that a worker has collected."""
-        views = self._views.get((name, worker))
+    def changes(self, name: str, rows: int) -> Batch:
+        """Copy the changes of an answer that this worker has collected."""
+        views = self._views.get(name)
         if views is None or len(views[0]) < rows:  # views are kept because making them takes longer than a copy
-            vectors = self.compiled.roots[name].vectors[worker]
-            views = self._views[name, worker] = [view(vector, max(2 * rows, MIN_VIEW_ROWS)) for vector in vectors]
+            vectors = self.compiled.roots[name].vectors
+            views = self._views[name] = [view(vector, max(2 * rows, MIN_VIEW_ROWS)) for vector in vectors]
         time, diff, *arrays = [each[:rows].copy() for each in views]
         return self._batch(name, time, diff, arrays)
 
@@ -252,7 +263,7 @@ class Worker:
     def pending_snapshot(self, name: str, time: int) -> Batch:
         """Return the consolidated sum of the changes that the answer of a pending plan has collected, as of a time."""
         rows = self._take_count(name)
-        _, diff, *arrays = (view(vector, rows) for vector in self.compiled.roots[name].vectors[0])
+        _, diff, *arrays = (view(vector, rows) for vector in self.compiled.roots[name].vectors)
         order = np.lexsort(arrays) if arrays else np.arange(rows)
         changed = np.zeros(max(rows - 1, 0), bool)
         for each in arrays:
@@ -319,18 +330,8 @@ class Worker:
         self._program.memory.close()
 
 
-def _interpret(schedule: Schedule, start: int) -> int:
-    try:
-        stopped: int = run(schedule.block, start)
-    except OutOfBoundsError:
-        at = ProgramBlock(schedule.block).running
-        op, fault = schedule.ops[at], REGISTRY.fault() if REGISTRY else ""
-        raise OutOfBoundsError(f"operator {at}, {op.step.name} at {op.block:#x}: {fault}") from None
-    return stopped
-
-
 class Profile:
-    """Runs a program one operator after another, each over a whole feed, and measures them by their parts."""
+    """Runs a program one operator after another, each over a whole superstep, and measures them by their parts."""
 
     def __init__(self, worker: Worker) -> None:
         self._worker, self._compiled, self._program = worker, worker.compiled, worker.compiled.program
@@ -342,13 +343,22 @@ class Profile:
         self._steps: list[tuple[ProgramPart, Schedule]] = []
 
     def execute(self, schedule: Schedule, start: int = -1) -> None:
-        """Run a schedule as `Worker.execute` does. A feed must be one slice."""
+        """Run a schedule as `Worker.execute` does."""
+        del start  # each operator is a schedule
         if schedule is not self._divided:
             self._divide(schedule)
         assert self._slicing is not None
-        self._worker.execute(self._slicing, start)
+        program, is_first = ProgramBlock(self._slicing.block), True
+        while is_first or program.more:
+            is_first = False
+            skip_unread(program)
+            cut(program)
+            self._run_steps()
+
+    def _run_steps(self) -> None:
         for part, step in self._steps:
             started = time.perf_counter_ns()
+            self._worker.first_step += len(step.ops)
             self._worker.execute(step, 0)
             self._nanoseconds[part] += time.perf_counter_ns() - started
         for each in self._compiled.node_parts:

@@ -20,7 +20,7 @@ from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.operators.extend import Extension
 from deltamark.dataflow.operators.node import walk
 from deltamark.dataflow.runtime.exclusive import Exclusive
-from deltamark.dataflow.runtime.one_worker import OneWorker
+from deltamark.dataflow.runtime.live_plans import LivePlans
 from deltamark.dataflow.spark.messages import Message, ShardKey, StageSpec
 from deltamark.dataflow.spark.net_changes import NetChanges, net_changes, replay
 from deltamark.dataflow.spark.planning.staged_plan import ANSWER, Edge
@@ -40,7 +40,7 @@ class Shard:
         self._number, self._shards = number, stage.shards
         outputs = stage.plan.stages[stage.number]
         self._outputs = [each for each in outputs if number == 0 or not each.first_shard_only]
-        plans = OneWorker({each.edge.name: Collection(each.node) for each in self._outputs})
+        plans = LivePlans({each.edge.name: Collection(each.node) for each in self._outputs})
         if any(isinstance(node, Extension) for each in self._outputs for node in walk(each.node)):
             plans.worker.take_whole_feeds()  # the copies of an index must change in one order, whatever the slices
         self._plans = Exclusive("shard", plans)

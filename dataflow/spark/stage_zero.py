@@ -15,7 +15,7 @@ import pyarrow as pa
 from deltamark.dataflow.batch import Batch, Column, trusted
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.runtime.exclusive import Exclusive
-from deltamark.dataflow.runtime.one_worker import OneWorker
+from deltamark.dataflow.runtime.live_plans import LivePlans
 from deltamark.dataflow.spark.messages import (
     WAKE_UP,
     BatchReader,
@@ -35,7 +35,7 @@ class StageZero:
     def __init__(self, outputs: Sequence[StageOutput], shards: int) -> None:
         self._outputs, self._shards = outputs, shards
         plans = {output.edge.name: Collection(output.node) for output in self._outputs}
-        self._plans = Exclusive("stage", OneWorker(plans))
+        self._plans = Exclusive("stage", LivePlans(plans))
 
     @property
     def columns(self) -> InputColumns:
@@ -58,13 +58,13 @@ class StageZero:
         self._plans.close()
 
 
-def _fed(plans: OneWorker, batches: Mapping[str, Batch]) -> dict[str, Batch]:
+def _fed(plans: LivePlans, batches: Mapping[str, Batch]) -> dict[str, Batch]:
     """Feed the inputs that have rows; return the changes."""
     read = [name for name, batch in batches.items() if name in plans.inputs and len(batch.time)]
     return plans.feed({name: _columns_read(plans, name, batches[name]) for name in read})
 
 
-def _columns_read(plans: OneWorker, name: str, batch: Batch) -> Batch:
+def _columns_read(plans: LivePlans, name: str, batch: Batch) -> Batch:
     """Select the columns that the program reads, and number the rows if the program reads ROW."""
     columns: dict[str, Column] = {
         column: np.arange(len(batch.time)) if column == ROW else batch.columns[column] for column in plans.inputs[name]

@@ -1,4 +1,4 @@
-"""The embedded engine: a dataflow in this process, or on several worker processes of this machine."""
+"""The embedded engine: a dataflow in this process, on one worker or several."""
 
 from __future__ import annotations
 
@@ -16,9 +16,7 @@ from deltamark.harness.engines.base import (
     SEVERAL_ROUNDS,
     Capabilities,
     CountReport,
-    Engine,
     FedEngine,
-    Inputs,
     PlanEngine,
     Sink,
     feed_of,
@@ -30,8 +28,8 @@ ANALYZED_ROUNDS = 4096
 """The rounds of a batch of an analysis at most: a batch has about as many rows as a slice of a normal run."""
 
 MIN_PARALLEL_ROUNDS = 5000
-"""The least rounds of a batch that several workers run. They wait for each other some 20 microseconds a batch: at SF 1
-two workers take 1.3 times as long as one in batches of 1,000 rounds, and 0.75 times as long in batches of 10,000.
+"""The least rounds of a batch that several workers run, because they wait for each other. Measured at SF 1 when workers
+were processes: two took 1.3 times as long as one in batches of 1,000 rounds, 0.75 times as long in batches of 10,000.
 """
 
 VALUES_PER_PAGE = 512
@@ -54,20 +52,13 @@ class EmbeddedEngine(FedEngine[dict[str, Batch]], PlanEngine):
         self.schema = plan.schema
         self.feed = feed_of(cell, work, self._dataflow.inputs)
 
-    @classmethod
-    def open(cls, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> Engine:
-        """Open the engine. Several workers cut their batches themselves, unless a sink receives the changes."""
-        if cell.workers > 1 and sink is None:
-            return ParallelEngine(cell, dataset, work)
-        return cls(cell, dataset, work, sink)
-
     def prepare(self, deltas: list[Delta]) -> dict[str, Batch]:
         return batches(deltas)
 
     @property
     def takes_several(self) -> bool:
-        """Whether one worker runs small batches. The call for several takes 35 microseconds more than that for one."""
-        return self._cell.workers == 1 and 2 * self._cell.logical * self._cell.physical <= SEVERAL_ROUNDS
+        """Whether batches are small. The call for several takes 35 microseconds more than that for one."""
+        return 2 * self._cell.logical * self._cell.physical <= SEVERAL_ROUNDS
 
     def take_several(self, physical: int, batches: int) -> list[int]:
         taken = self.feed.take_several(physical, batches)
@@ -120,46 +111,13 @@ class EmbeddedEngine(FedEngine[dict[str, Batch]], PlanEngine):
         return self._dataflow.explain()
 
 
-class ParallelEngine(Engine):
-    """The embedded engine on several workers, each of which cuts the batches of the mapped data for itself."""
-
-    name, capabilities = EmbeddedEngine.name, EmbeddedEngine.capabilities
-
-    def __init__(self, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> None:
-        from deltamark.dataflow.codegen.compiled import ANSWER  # noqa: PLC0415 (most commands need no kernels)
-        from deltamark.dataflow.runtime.worker_group import WorkerGroup  # noqa: PLC0415
-
-        del dataset
-        assert sink is None
-        sources: list[_PagedFeed] = []
-
-        def source(inputs: Inputs) -> _PagedFeed:
-            sources.append(_PagedFeed(feed_of(cell, work, inputs)))
-            return sources[0]
-
-        self._dataflow = WorkerGroup({ANSWER: plan_of(cell, work)}, cell.workers, source)
-        self.feed = sources[0].feed
-
-    def take(self, physical: int) -> int:
-        return self._dataflow.take(physical)
-
-    def apply(self) -> int:
-        return self._dataflow.push_taken()
-
-    def state_rows(self) -> int:
-        return self._dataflow.state_rows()
-
-    def close(self) -> None:
-        self._dataflow.close()
-
-
 def measured_workers(cell: Cell) -> int:
     """Return the number of workers, at most those of the cell, that run its batches fastest."""
     return cell.workers if cell.logical * cell.physical >= MIN_PARALLEL_ROUNDS else 1
 
 
 class _PagedFeed:
-    """The source of a worker: a feed that touches the pages of each batch, so that page faults are not timed."""
+    """A feed that touches the pages of each batch, so that page faults are not timed."""
 
     def __init__(self, feed: Feed) -> None:
         self.feed = feed

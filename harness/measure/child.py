@@ -16,8 +16,8 @@ from contextlib import closing, suppress
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import Generic, NoReturn, TypeVar
 
-from deltamark.dataflow.runtime.process_pool import described_end, end_with
 from deltamark.datagen import scratch
+from deltamark.harness.system.children import described_end, end_with
 
 PHASE, RESULT, ERROR, WAITING = range(4)
 """The kinds of messages from a child, each sent with a value."""

@@ -30,7 +30,6 @@ from pathlib import Path
 
 import msgspec
 
-from deltamark.dataflow.runtime.process_pool import end_with
 from deltamark.datagen import scratch
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.registry import workload
@@ -45,6 +44,7 @@ from deltamark.harness.engines.registry import capabilities
 from deltamark.harness.measure.client import ROOT, CellReply, WrongError
 from deltamark.harness.measure.runs import FIRST_ROUNDS, answers_of, checked_run, load_code, warm_up
 from deltamark.harness.results.record import REFUSED, Figures
+from deltamark.harness.system.children import end_with
 from deltamark.harness.system.clock import timed
 from deltamark.harness.system.resources import ONE_THREAD
 

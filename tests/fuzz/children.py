@@ -22,7 +22,7 @@ from typing import Any
 
 from support.random_plans.choices import Seeded
 
-from deltamark.dataflow.runtime.process_pool import end_with
+from deltamark.harness.system.children import end_with
 from fuzz.kinds import KINDS, Failure, kind_of, run
 from fuzz.tally import TALLY, taken
 

@@ -95,6 +95,7 @@ class FedWorkers(Fed):
 @dataclass
 class OnWorkers(FedWorkers):
     order: int
+    """The order of equal times; an odd one also makes workers late at random."""
     goes: bool
     at_once: bool
     begins: Begin
@@ -104,12 +105,13 @@ class OnWorkers(FedWorkers):
         wanted = self.expected(streams)
         may_have_debts = self.begins != ""  # then an error may be found later, or not at all
         wanted.must_fail = wanted.must_fail and not may_have_debts
-        with begun(self.begins), closing(self.dataflow()) as engine:
+        late = changed("deltamark.dataflow.builder.program", DELAY_SEED=self.order % 2 * self.order)
+        with begun(self.begins), late, closing(self.dataflow()) as engine:
             if not check(engine, self.collection, streams, self.feeds, wanted):
                 return
             if self.goes:
                 self.leave(engine, wanted)
-        if self.at_once and self.workers == 1 and not may_have_debts:
+        if self.at_once and not may_have_debts:
             self.feed_at_once(streams, wanted)
 
     def feed_at_once(self, streams: Streams, wanted: Expected) -> None:

@@ -90,6 +90,7 @@ def slices(rows: int) -> Iterator[None]:
         for name in SLICED:
             stack.enter_context(changed(name, SLICE_ROWS=rows))
         stack.enter_context(changed("deltamark.dataflow.builder.program", WORKERS_SLICE_FACTOR=1))
+        stack.enter_context(changed("deltamark.dataflow.operators.exchange", MIN_DIVIDED_ROWS=1))
         stack.enter_context(changed("deltamark.dataflow.runtime.backfill", BATCH_ROWS=rows))
         yield
 

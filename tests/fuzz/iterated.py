@@ -14,7 +14,7 @@ from fuzz.plans import Texts
 
 
 def loop(choices: Choices) -> OnWorkers:
-    """Draw a loop that settles, and streams for its inputs. A loop runs on one worker."""
+    """Draw a loop that settles, and streams for its inputs."""
     collection, texts = random_loop(choices) if choices.chance(50) else LOOPS[choices.pick(sorted(LOOPS))], Texts()
     if choices.chance(25):
         collection = collection.aggregate(choices.picks(collection.schema.names), many=count())
@@ -23,4 +23,6 @@ def loop(choices: Choices) -> OnWorkers:
         collection = collection if found is None else found.rows
     streams = streams_for(choices, inputs_of(collection), 2)
     feeds, slice_rows = cut(choices, times_of(streams)), choices.pick(SLICE_ROWS)
-    return on_workers(choices, (collection, texts.of(collection), streams, feeds, slice_rows), 1)
+    return on_workers(
+        choices, (collection, texts.of(collection), streams, feeds, slice_rows), choices.pick((1, 1, 1, 2, 3))
+    )

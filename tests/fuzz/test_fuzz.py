@@ -89,8 +89,8 @@ def explored(kind, seed, examples):
 def test_an_operator_that_loses_a_row_is_found_and_made_small(monkeypatch):
     whole = Worker.changes
 
-    def lossy(shard, name, rows, worker=0):
-        return whole(shard, name, rows - (rows > 0), worker)
+    def lossy(shard, name, rows):
+        return whole(shard, name, rows - (rows > 0))
 
     monkeypatch.setattr(Worker, "changes", lossy)
     monkeypatch.setattr("fuzz.watch.MAX_SHRUNK", 1)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import bisect
 import os
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -35,12 +36,16 @@ SYMBOL = "deltamark_guard"
 """The symbol of the check in compiled kernels."""
 
 CACHED_RANGES, MAX_LENT, MAX_RANGES = 1024, 1 << 12, 1 << 18
-COUNT, LENT, FAULT_BASE, FAULT_ADDRESS, FAULT_SIZE, CACHE = 0, 1, 2, 3, 4, 8
-ARRAYS = CACHE + 2 * CACHED_RANGES
+VERSION, FAULT_BASE, FAULT_ADDRESS, FAULT_SIZE, CACHE = 0, 1, 2, 3, 8
+HALVES = CACHE + 2 * CACHED_RANGES
+COUNT, LENT, ARRAYS = 0, 1, 2
 STARTS = ARRAYS + 2 * MAX_LENT
 ENDS = STARTS + MAX_RANGES
-"""Positions in the table that the check reads: the numbers of ranges and of lent arrays, the last fault, the cached
-ranges and the lent arrays (pairs of first address and end), the first addresses of all ranges in order, and their ends.
+HALF_WORDS = ENDS + MAX_RANGES
+"""Positions in the table that the check reads: a version, the last fault and the cached ranges, then two halves. A half
+has the numbers of ranges and of lent arrays, the lent arrays (pairs of first address and end), the first addresses of
+all ranges in order, and their ends. A change writes the other half before it increases the version, which says which
+half is valid: so other threads may check meanwhile. A check that fails is repeated if the version has changed.
 """
 
 
@@ -61,12 +66,18 @@ class Registry:
     """The ranges of this process. A forked process has a copy."""
 
     def __init__(self) -> None:
-        self.table = np.zeros(ENDS + MAX_RANGES, np.int64)
+        self.table = np.zeros(HALVES + 2 * HALF_WORDS, np.int64)
         self._starts: list[int] = []
         self._ranges: dict[int, Range] = {}
         self._lent: list[Range] = []
         self._is_changing, self._freed = False, list[tuple[int, int]]()
         """Memory that the garbage collector released during a change."""
+        self._lock_anew()
+        os.register_at_fork(after_in_child=self._lock_anew)
+
+    def _lock_anew(self) -> None:
+        """Replace the lock in a forked process: the thread that has it does not exist there."""
+        self._lock = threading.RLock()
 
     def add(self, start: int, size: int, label: str) -> None:
         with self._change():
@@ -75,74 +86,83 @@ class Registry:
     @contextmanager
     def _change(self) -> Iterator[None]:
         """Complete a change before the next begins: the garbage collector may release memory at any step of one."""
-        self._is_changing = True
-        try:
-            yield
-        finally:
-            self._is_changing = False
-        while self._freed:
-            self.remove_within(*self._freed.pop())
+        with self._lock:
+            self._is_changing = True
+            try:
+                yield
+            finally:
+                self._is_changing = False
+            while self._freed:
+                self.remove_within(*self._freed.pop())
 
     def _add(self, start: int, size: int, label: str) -> None:
         place = bisect.bisect(self._starts, start)
-        count = len(self._starts)
-        if count == MAX_RANGES:
+        if len(self._starts) == MAX_RANGES:
             raise MemoryError("too many ranges for checked kernels")
-        for column, value in ((STARTS, start), (ENDS, start + size)):
-            self.table[column + place + 1 : column + count + 1] = self.table[column + place : column + count].copy()
-            self.table[column + place] = value
         self._starts.insert(place, start)
         self._ranges[start] = Range(start, start + size, label)
-        self._changed()
+        self._show(place, [(start, start + size)], place)
 
     def _remove(self, start: int) -> None:
-        place, count = bisect.bisect_left(self._starts, start), len(self._starts)
-        for column in (STARTS, ENDS):
-            self.table[column + place : column + count - 1] = self.table[column + place + 1 : column + count].copy()
+        place = bisect.bisect_left(self._starts, start)
         del self._starts[place], self._ranges[start]
-        self._changed()
+        self._show(place, [], place + 1)
 
     def remove_within(self, start: int, size: int) -> None:
         """Remove all ranges that begin within some bytes of memory."""
-        if self._is_changing:
-            self._freed.append((start, size))
-            return
-        with self._change():
-            self._remove_all(start, size)
+        with self._lock:
+            if self._is_changing:
+                self._freed.append((start, size))
+                return
+            with self._change():
+                self._remove_all(start, size)
 
     def _remove_all(self, start: int, size: int) -> None:
         first, last = bisect.bisect_left(self._starts, start), bisect.bisect_left(self._starts, start + size)
         for each in self._starts[first:last]:
             self._remove(each)
 
-    def _changed(self) -> None:
-        self.table[COUNT] = len(self._starts)
-        self.table[CACHE:ARRAYS] = 0
+    def _show(self, place: int, ends: Sequence[tuple[int, int]], behind: int) -> None:
+        """Make the other half valid: ranges up to a place, then new ones, then the old ones from another place on."""
+        version = int(self.table[VERSION])
+        old, new = (self.table[HALVES + HALF_WORDS * (each & 1) :][:HALF_WORDS] for each in (version, version + 1))
+        left = int(old[COUNT]) - behind
+        for column, values in ((STARTS, [start for start, _ in ends]), (ENDS, [end for _, end in ends])):
+            new[column : column + place] = old[column : column + place]
+            new[column + place : column + place + len(ends)] = values
+            after = column + place + len(ends)
+            new[after : after + left] = old[column + behind : column + behind + left]
+        new[COUNT], new[LENT] = place + len(ends) + left, len(self._lent)
+        lent = [word for each in self._lent for word in (each.start, each.end)]
+        new[ARRAYS : ARRAYS + len(lent)] = lent
+        self.table[CACHE:HALVES] = 0
+        self.table[VERSION] = version + 1
 
     def lend(self, lent: Sequence[Range]) -> None:
         """Add arrays, which may overlap, until `take_back`."""
-        self._lent += lent
-        self._show_lent()
+        with self._change():
+            self._lent += lent
+            self._show_lent()
 
     def take_back(self, lent: Sequence[Range]) -> None:
-        for each in lent:
-            self._lent.remove(each)
-        self._show_lent()
+        with self._change():
+            for each in lent:
+                self._lent.remove(each)
+            self._show_lent()
 
     def _show_lent(self) -> None:
         if len(self._lent) > MAX_LENT:
             raise MemoryError("too many lent arrays for checked kernels")
-        self.table[LENT] = len(self._lent)
-        for place, each in enumerate(self._lent):
-            self.table[ARRAYS + 2 * place : ARRAYS + 2 * place + 2] = each.start, each.end
+        self._show(len(self._starts), [], len(self._starts))
 
     def of(self, address: int) -> Range | None:
         """Return the range that contains an address."""
-        place = bisect.bisect(self._starts, address) - 1
-        found = self._ranges[self._starts[place]] if place >= 0 else None
-        if found is not None and address < found.end:
-            return found
-        return next((each for each in self._lent if each.start <= address < each.end), None)
+        with self._lock:
+            place = bisect.bisect(self._starts, address) - 1
+            found = self._ranges[self._starts[place]] if place >= 0 else None
+            if found is not None and address < found.end:
+                return found
+            return next((each for each in self._lent if each.start <= address < each.end), None)
 
     def fault(self) -> str:
         """Describe the last load or store that was refused."""
@@ -175,6 +195,13 @@ def _make_check(table: int) -> CFunc:
         return types.int64(types.int64), generate
 
     @instruction
+    def version(_typing: object) -> Generated:
+        def generate(_context: CPUContext, builder: ir.IRBuilder, _: Signature, _args: Sequence[ir.Value]) -> ir.Value:
+            return builder.load_atomic(builder.gep(pointer, [WORD(VERSION)]), "seq_cst", 8)
+
+        return types.int64(), generate
+
+    @instruction
     def set_word(_typing: object, _index: object, _value: object) -> Generated:
         def generate(context: CPUContext, builder: ir.IRBuilder, _: Signature, args: Sequence[ir.Value]) -> ir.Value:
             builder.store(args[1], builder.gep(pointer, [args[0]]))
@@ -188,23 +215,27 @@ def _make_check(table: int) -> CFunc:
         cached = CACHE + 2 * ((base >> 5) & (CACHED_RANGES - 1))
         if word(cached) <= base < word(cached + 1) and word(cached) <= address and address + size <= word(cached + 1):
             return 0
-        low, high = 0, word(COUNT)
-        while low < high:
-            middle = (low + high) >> 1
-            if word(STARTS + middle) <= base:
-                low = middle + 1
-            else:
-                high = middle
-        if low > 0 and base < word(ENDS + low - 1):
-            start, end = word(STARTS + low - 1), word(ENDS + low - 1)
-            if start <= address and address + size <= end:
-                set_word(cached, start)
-                set_word(cached + 1, end)
-                return 0
-        for place in range(word(LENT)):
-            start, end = word(ARRAYS + 2 * place), word(ARRAYS + 2 * place + 1)
-            if start <= base < end and start <= address and address + size <= end:
-                return 0
+        before = version() - 1
+        while before != version():
+            before = version()
+            half = HALVES + HALF_WORDS * (before & 1)
+            low, high = 0, word(half + COUNT)
+            while low < high:
+                middle = (low + high) >> 1
+                if word(half + STARTS + middle) <= base:
+                    low = middle + 1
+                else:
+                    high = middle
+            if low > 0 and base < word(half + ENDS + low - 1):
+                start, end = word(half + STARTS + low - 1), word(half + ENDS + low - 1)
+                if start <= address and address + size <= end:
+                    set_word(cached, start)
+                    set_word(cached + 1, end)
+                    return 0
+            for place in range(word(half + LENT)):
+                start, end = word(half + ARRAYS + 2 * place), word(half + ARRAYS + 2 * place + 1)
+                if start <= base < end and start <= address and address + size <= end:
+                    return 0
         set_word(FAULT_BASE, base)
         set_word(FAULT_ADDRESS, address)
         set_word(FAULT_SIZE, size)

@@ -19,6 +19,7 @@ from numba.core.typing.templates import Signature
 
 from deltamark.dataflow.kernels.core.dispatcher import WORD, Generated, inline, instruction
 from deltamark.dataflow.kernels.core.guard import guard, guard_bytes
+from deltamark.dataflow.kernels.core.unlocked import HEEDED
 
 LANES = 8
 
@@ -191,9 +192,9 @@ def move(_typing: object, _target: object, _source: object, _size: object) -> Ge
 
 @instruction
 def load_acquire(_typing: object, _address: object) -> Generated:
-    """Load a word that another process has published.
+    """Load a word that another thread has published.
 
-    A process that loads a value stored by `store_release` also sees all stores before it. A loop that waits for a value
+    A thread that loads a value stored by `store_release` also sees all stores before it. A loop that waits for a value
     loads it anew each time.
     """
 
@@ -206,7 +207,7 @@ def load_acquire(_typing: object, _address: object) -> Generated:
 
 @instruction
 def store_release(_typing: object, _address: object, _value: object) -> Generated:
-    """Publish a word for other processes; see `load_acquire`."""
+    """Publish a word for other threads; see `load_acquire`."""
 
     def generate(context: CPUContext, builder: ir.IRBuilder, _: Signature, args: Sequence[ir.Value]) -> ir.Value:
         guard(context, builder, args[0], WORD(0), 8)
@@ -218,21 +219,56 @@ def store_release(_typing: object, _address: object, _value: object) -> Generate
 
 @instruction
 def heed_signals(_typing: object) -> Generated:
-    """Run the Python handlers of pending signals, and raise their errors, so that Ctrl-C ends a kernel.
+    """Return from all kernels if Ctrl-C, or another thread, demands it.
 
-    Measured: 5 ns a call.
+    A thread that holds the lock of Python runs the handlers of pending signals, and raises their errors. Another one
+    has told which word it heeds (see `unlocked`), and stops if that is not 0. Measured for signals: 5 ns a call.
     """
 
     def generate(context: CPUContext, builder: ir.IRBuilder, _: Signature, _args: Sequence[ir.Value]) -> ir.Value:
-        kind = ir.FunctionType(ir.IntType(32), [])
-        name = "PyErr_CheckSignals"
-        function = cgutils.get_or_insert_function(builder.module, kind, name)
-        raised = builder.icmp_signed("!=", builder.call(function, []), ir.IntType(32)(0))
-        with cgutils.if_unlikely(builder, raised):
+        number = ir.IntType(32)
+        key = builder.load(context.get_c_value(builder, number, HEEDED, dllimport=False))
+        heeded = _call(builder, "pthread_getspecific", WORD.as_pointer(), [key])
+        raised = cgutils.alloca_once(builder, number)
+        with builder.if_else(cgutils.is_null(builder, heeded)) as (is_locked, is_unlocked):
+            with is_locked:
+                builder.store(_call(builder, "PyErr_CheckSignals", number, []), raised)
+            with is_unlocked:
+                demanded = builder.load_atomic(heeded, "monotonic", 8)
+                builder.store(builder.trunc(demanded, number), raised)
+        with cgutils.if_unlikely(builder, cgutils.is_not_null(builder, builder.load(raised))):
             context.call_conv.return_exc(builder)
         return context.get_dummy_value()
 
     return types.void(), generate
+
+
+@instruction
+def yield_core(_typing: object) -> Generated:
+    """Let another thread run on this core, if one is ready."""
+
+    def generate(context: CPUContext, builder: ir.IRBuilder, _: Signature, _args: Sequence[ir.Value]) -> ir.Value:
+        _call(builder, "sched_yield", ir.IntType(32), [])
+        return context.get_dummy_value()
+
+    return types.void(), generate
+
+
+@instruction
+def nap(_typing: object, _microseconds: object) -> Generated:
+    """Sleep for some microseconds."""
+
+    def generate(context: CPUContext, builder: ir.IRBuilder, _: Signature, args: Sequence[ir.Value]) -> ir.Value:
+        _call(builder, "usleep", ir.IntType(32), [builder.trunc(args[0], ir.IntType(32))])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
+def _call(builder: ir.IRBuilder, name: str, result: ir.Type, args: Sequence[ir.Value]) -> ir.Value:
+    """Generate the call of a C function."""
+    kind = ir.FunctionType(result, [each.type for each in args])
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), args)
 
 
 @instruction

@@ -94,7 +94,7 @@ def _content(start: int, end: int) -> np.ndarray:
 class Memory(Uncopied):
     """The reservations of a program. Each belongs to an owner; all are released when the memory is closed.
 
-    pool: the pool whose pages are used; None: fresh pages are, as forked processes write them.
+    pool: the pool whose pages are used; None: all pages are fresh.
     """
 
     def __init__(self, pool: Pool | None = pages.POOL) -> None:
@@ -120,11 +120,6 @@ class Memory(Uncopied):
         mapping = self._pool.take(kind) if self._pool else None
         return self._hold(mapping or pages.map_pages(kind, self._stagger), words, is_unset=is_unset)
 
-    def share(self, words: int) -> int:
-        """Reserve words, all zero, that processes forked later share; return their address."""
-        mapping = pages.map_pages(Kind.of(8 * words, 0), self._stagger, is_shared=True)
-        return self._hold(mapping, words, is_unset=False)
-
     @property
     def _stagger(self) -> int:
         return len(self._held) * STAGGER_BYTES % MAX_STAGGER_BYTES
@@ -137,14 +132,6 @@ class Memory(Uncopied):
         register(address, 8 * words, f"a reservation of {words} words")
         return address
 
-    def clear(self, address: int, used: int) -> None:
-        """Free the first `used` bytes of a shared reservation. They then contain zeros, and stay reserved."""
-        mapping = self._held[address].mapping
-        whole = -(-(address - mapping.first + used) // PAGE_BYTES) * PAGE_BYTES
-        size = min(whole, mapping.end - mapping.first)
-        if pages.libc.madvise(mapping.first, size, pages.MADV_REMOVE) != 0:
-            raise OSError(ctypes.get_errno(), "madvise")
-
     def replace(self, address: int, by: int) -> None:
         """Release a reservation whose content has moved to another, which gets its owner."""
         self._owners[by] = self._owners[address]
@@ -155,7 +142,7 @@ class Memory(Uncopied):
         del self._owners[address]
         mapping = self._held.pop(address).mapping
         forget(mapping.base, mapping.mapped)
-        if self._pool and not mapping.is_shared:
+        if self._pool:
             self._pool.put(mapping)
         else:
             pages.unmap(mapping)

@@ -42,7 +42,7 @@ KEPT_SHARE = 4
 MAX_KEPT = 1 << 13
 """The number of ranges that the pool keeps at most: the kernel allows 65,530 mappings. A range has up to four."""
 
-MAP_NORESERVE, MADV_FREE, MADV_REMOVE, MADV_HUGEPAGE = 0x4000, 8, 9, 14
+MAP_NORESERVE, MADV_FREE, MADV_HUGEPAGE = 0x4000, 8, 14
 """Flags of `mmap` and `madvise` on Linux, which Python does not name."""
 
 PAGEMAP_SCAN, PRESENT, SWAPPED, ZERO, HUGE = 0xC0606610, 1 << 3, 1 << 4, 1 << 5, 1 << 6
@@ -100,7 +100,6 @@ class Mapping:
     start: int
     mapped: int
     """The bytes from `base` on that are mapped."""
-    is_shared: bool = False
     extents: tuple[Extent, ...] = ()
     serial: int = 0
 
@@ -118,12 +117,12 @@ class Mapping:
         return sum(each.end - each.start for each in self.extents)
 
 
-def map_pages(kind: Kind, stagger: int, *, is_shared: bool = False) -> Mapping:
+def map_pages(kind: Kind, stagger: int) -> Mapping:
     """Map fresh pages, all zero. stagger: the offset of the array, less than MAX_STAGGER_BYTES."""
     unit = HUGE_PAGE_BYTES if kind.size >= HUGE_PAGE_BYTES else MAX_STAGGER_BYTES
     size = kind.size + MAX_STAGGER_BYTES
     mapped = size + unit + PAGE_BYTES
-    flags = (mmap.MAP_SHARED if is_shared else mmap.MAP_PRIVATE) | mmap.MAP_ANONYMOUS | MAP_NORESERVE
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE
     base = libc.mmap(None, mapped, 0, flags, -1, 0)
     if base in (None, 2**64 - 1):
         raise _no_space(mapped)
@@ -132,9 +131,9 @@ def map_pages(kind: Kind, stagger: int, *, is_shared: bool = False) -> Mapping:
         libc.munmap(base, mapped)
         raise _no_space(mapped)
     small = 0 if kind.is_large else HUGE_PAGE_BYTES
-    if size > small and not is_shared:
+    if size > small:
         libc.madvise(first + small, size - small, MADV_HUGEPAGE)
-    return Mapping(kind, base, first + stagger, mapped, is_shared)
+    return Mapping(kind, base, first + stagger, mapped)
 
 
 def _no_space(size: int) -> DeltamarkError:

@@ -1,29 +1,29 @@
 """Exchange: the rows of a stream go to the worker that owns their key, to one worker, or to every worker.
 
-All workers run the same program over the same supersteps. In each superstep a sender writes one message, with a part
-for each receiver, into shared memory, and then publishes the number of the superstep; a receiver waits for the messages
-of all senders and merges their parts by time. A sender has SLOTS messages, and reuses one when all receivers are done
-with it. So no lock is needed, and each word has one writer. No kernel waits for long: after `spins` loads it returns,
-and the caller checks the other workers before it runs the kernel again.
+In each superstep a sender writes one message with a part for each receiver. A receiver merges the parts of all senders
+by time: see `meeting`.
 """
 
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array, Cell, Operator, Vectors
-from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
-from deltamark.dataflow.kernels.core.intrinsics import load_acquire, store_release
+from deltamark.dataflow.kernels.core.dispatcher import kernel
 from deltamark.dataflow.kernels.core.steps import step
 from deltamark.dataflow.kernels.hashing.mixing import GOLDEN
 from deltamark.dataflow.kernels.parallel.key_partition import owner_of, scaled
+from deltamark.dataflow.kernels.parallel.meeting import (
+    Meeting,
+    complete,
+    may_read,
+    may_write,
+    own_message,
+    publish,
+    written_by,
+)
 from deltamark.dataflow.kernels.status import DONE, WAITING
 
-SLOTS = 2
-PUBLISHED, RECEIVED, LINE = 0, 16, 32
-"""The words of a worker in `progress`: the number of supersteps that it has sent and received, each in a cache line of
-its own."""
 
-
-class ExchangeBlock(Operator):
+class ExchangeBlock(Meeting):
     """The rows of a stream, and their receivers."""
 
     size: Cell
@@ -36,18 +36,11 @@ class ExchangeBlock(Operator):
     low: int
     reciprocal: int
     """Not 0 if the keys from `low` up are partitioned in blocks: see `key_partition`."""
-    worker: Cell
-    workers: int
     senders: int
     receivers: int
     """The first `senders` workers send, the first `receivers` workers receive."""
     in_order: int
     """Set if no row of a worker is earlier than a row of a worker before it."""
-    superstep: int = 0
-    progress: Array
-    """LINE words for each worker, in shared memory."""
-    messages: Array
-    """The addresses of SLOTS messages for each worker, in shared memory."""
     rows: Array
     """For each receiver the list of its rows, each as long as the slice; `counts` of them are used."""
     counts: Array
@@ -59,48 +52,23 @@ class ExchangeBlock(Operator):
     """Scratch: `owners`, `joined`, `places`."""
     out_size: Cell
     out: Vectors
-    spins: Cell
-    largest: int = 0
-    """Bytes of the largest message so far."""
 
 
 @kernel
 def send(op: ExchangeBlock) -> int:
     """Partition the slice, and publish it."""
-    worker, number = op.worker, op.superstep
+    worker = op.worker
     if worker >= op.senders:
         return DONE
-    for other in range(op.receivers):
-        if not _has_reached(op, other, RECEIVED, number - SLOTS + 1):
-            return WAITING
+    if not may_write(op, op.receivers):
+        return WAITING
     if op.keys == 0:
         _send_to_all(op)
     else:
         _partition(op)
-    _write(op, worker, Array(op.messages[SLOTS * worker + number % SLOTS]))
-    store_release(op.progress[LINE * worker + PUBLISHED :].address, number + 1)
+    _write(op, worker, own_message(op))
+    publish(op)
     return DONE
-
-
-@kernel
-def awaited(address: int, number: int, spins: int) -> bool:
-    """Return whether a word that another worker publishes reaches a number within a number of loads."""
-    while load_acquire(address) < number:
-        if spins <= 0:
-            return False
-        spins -= 1
-    return True
-
-
-@kernel
-def publish(address: int, number: int) -> None:
-    """Publish a number for other workers."""
-    store_release(address, number)
-
-
-@inline
-def _has_reached(op: ExchangeBlock, other: int, word: int, number: int) -> bool:
-    return awaited(op.progress[LINE * other + word :].address, number, op.spins)
 
 
 @kernel
@@ -117,7 +85,7 @@ def _partition(op: ExchangeBlock) -> None:
     size, workers, rows, counts, owners = op.size, op.workers, op.rows, op.counts, op.owners
     inverse, low, values = op.reciprocal, op.low, op.key_columns[0]
     if inverse == 0:
-        hash_owners(op.key_columns, op.keys, workers, owners, size)
+        hash_owners(op.key_columns, op.keys, workers, owners, 0, size)
     if workers > 2:
         for worker in range(workers):
             counts[worker] = 0
@@ -145,11 +113,11 @@ def _partition(op: ExchangeBlock) -> None:
 
 
 @kernel
-def hash_owners(key_columns: Vectors, keys: int, workers: int, owners: Array, size: int) -> None:
-    """Find the owner of each row by a hash of its keys."""
+def hash_owners(key_columns: Vectors, keys: int, workers: int, owners: Array, start: int, stop: int) -> None:
+    """Find the owner of each row in a range by a hash of its keys."""
     for key in range(keys):
         values, last = key_columns[key], key == keys - 1
-        for at in range(size):
+        for at in range(start, stop):
             mixed = ((owners[at] if key > 0 else 0) ^ values[at]) * GOLDEN
             owners[at] = scaled(mixed, workers) if last else mixed ^ ((mixed >> 32) & 0xFFFFFFFF)
 
@@ -173,20 +141,18 @@ def _write(op: ExchangeBlock, worker: int, message: Array) -> None:
                 target[at] = source[rows[at]]
         if not to_all:
             place += columns * size
-    op.largest = max(op.largest, 8 * (2 * receivers + columns * slice_size))
 
 
 @kernel
 def receive(op: ExchangeBlock) -> int:
     """Merge the parts that all senders have sent to this worker."""
-    worker, number, senders = op.worker, op.superstep, op.senders
+    worker, senders = op.worker, op.senders
     if worker >= op.receivers:
         op.out_size = 0
-        op.superstep = number + 1
+        op.superstep += 1
         return DONE
-    for sender in range(senders):
-        if sender != worker and not _has_reached(op, sender, PUBLISHED, number + 1):
-            return WAITING
+    if not may_read(op, senders):
+        return WAITING
     nonempty = total = 0
     for sender in range(senders):
         size = _find_part(op, worker, sender)
@@ -203,8 +169,7 @@ def receive(op: ExchangeBlock) -> int:
             for at in range(total):
                 out[at] = joined[picks[at]]
     op.out_size = total
-    op.superstep = number + 1
-    store_release(op.progress[LINE * worker + RECEIVED :].address, number + 1)
+    complete(op)
     return DONE
 
 
@@ -217,7 +182,7 @@ def _find_part(op: ExchangeBlock, worker: int, sender: int) -> int:
         part[0] = op.counts[mine]
         part[1] = op.rows[mine * op.size :].address
     else:
-        message = Array(op.messages[SLOTS * sender + op.superstep % SLOTS])
+        message = written_by(op, sender)
         part[0] = message[2 * worker + 1]
         part[1] = message[message[2 * worker] :].address
     return part[0]

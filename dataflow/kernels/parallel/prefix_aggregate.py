@@ -9,9 +9,9 @@ before.
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.blocks import Array, Arrays, Block, Cell, Inline, Operator
+from deltamark.dataflow.kernels.core.blocks import Array, Block, Cell, Inline
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
-from deltamark.dataflow.kernels.core.intrinsics import add_product, add_wide, store_release
+from deltamark.dataflow.kernels.core.intrinsics import add_product, add_wide
 from deltamark.dataflow.kernels.core.steps import step
 from deltamark.dataflow.kernels.groups.aggregate import (
     AggregateBlock,
@@ -23,7 +23,15 @@ from deltamark.dataflow.kernels.groups.aggregate import (
     resolve,
     save,
 )
-from deltamark.dataflow.kernels.parallel.exchange import LINE, PUBLISHED, RECEIVED, SLOTS, awaited
+from deltamark.dataflow.kernels.parallel.meeting import (
+    Meeting,
+    complete,
+    may_read,
+    may_write,
+    own_message,
+    publish,
+    written_by,
+)
 from deltamark.dataflow.kernels.status import WAITING
 
 NEVER = -(2**62)
@@ -51,27 +59,19 @@ class SliceGroup(Block):
     """As in `Group`."""
 
 
-class PrefixAggregateBlock(Operator):
+class PrefixAggregateBlock(Meeting):
     """An aggregate, and the sums that the workers exchange."""
 
     aggregate: AggregateBlock
     """The aggregate, whose frontier is the cell `until`."""
-    worker: Cell
-    workers: int
     frontier: Cell
     """The frontier of the superstep."""
     until: Cell
     """The time before which this worker emits changes."""
-    superstep: int = 0
     has_published: int = 0
-    """Whether the sums of this superstep are published."""
-    post: Array
-    """Two lines of counters for each worker, as in an exchange."""
-    mails: Arrays
-    """The SLOTS mails of each worker, each a `SliceSums`."""
+    """Whether the sums of this superstep are published. Each message is a `SliceSums`."""
     places: Array
     """Scratch: for each group 1 + its place in a part; zero between calls."""
-    spins: Cell
 
 
 @inline
@@ -82,34 +82,25 @@ def _slice_group_words(sums: int) -> int:
 @kernel
 def prefix_aggregate(op: PrefixAggregateBlock) -> int:
     """Publish the sums of the slice, and emit its changes once the sums of all workers are published."""
-    worker, workers, number = op.worker, op.workers, op.superstep
+    workers = op.workers
     if op.has_published == 0:
-        for other in range(workers):
-            if other != worker and not _has_reached(op, other, RECEIVED, number - SLOTS + 1):
-                return WAITING
-        _sum_slice(op, op.aggregate, _sums_of(op, worker))
-        store_release(op.post[LINE * worker + PUBLISHED :].address, number + 1)
-        op.has_published = 1
-    for other in range(workers):
-        if other != worker and not _has_reached(op, other, PUBLISHED, number + 1):
+        if not may_write(op, workers):
             return WAITING
-    status = _process_superstep(op, worker, workers)
+        _sum_slice(op, op.aggregate, SliceSums(own_message(op).address))
+        publish(op)
+        op.has_published = 1
+    if not may_read(op, workers):
+        return WAITING
+    status = _process_superstep(op, op.worker, workers)
     op.has_published = 0
-    op.superstep = number + 1
-    store_release(op.post[LINE * worker + RECEIVED :].address, number + 1)
+    complete(op)
     return status
-
-
-@inline
-def _has_reached(op: PrefixAggregateBlock, other: int, counter: int, number: int) -> bool:
-    """Return whether a counter of another worker has reached a number."""
-    return awaited(op.post[LINE * other + counter :].address, number, op.spins)
 
 
 @inline
 def _sums_of(op: PrefixAggregateBlock, worker: int) -> SliceSums:
     """Return the sums of a worker in this superstep."""
-    return SliceSums(op.mails[SLOTS * worker + op.superstep % SLOTS].address)
+    return SliceSums(written_by(op, worker).address)
 
 
 @kernel
@@ -266,4 +257,4 @@ def _close_time(of: AggregateBlock) -> None:
     of.live = live
 
 
-PREFIX_AGGREGATE = step(prefix_aggregate)
+PREFIX_AGGREGATE = step(prefix_aggregate, ends_times=True)

@@ -26,7 +26,6 @@ import msgspec
 import psutil
 import pyarrow as pa
 
-from deltamark.dataflow.runtime.process_pool import adopt_orphans, signal_name
 from deltamark.datagen import scratch
 from deltamark.errors import DeltamarkError
 from deltamark.harness.engines.base import RefusedError
@@ -43,6 +42,7 @@ from deltamark.harness.engines.external.messages import (
     Request,
     plain,
 )
+from deltamark.harness.system.children import adopt_orphans, signal_name
 from deltamark.harness.system.clock import Stopwatch
 from deltamark.harness.system.resources import ONE_THREAD
 

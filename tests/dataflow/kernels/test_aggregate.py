@@ -10,7 +10,6 @@ from support.engines.kernel_blocks import KEY_FORMS, Blocks, Updates, random_sli
 
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.groups.aggregate import AggregateBlock, aggregate, group_words
-from deltamark.dataflow.kernels.parallel import exchange
 from deltamark.dataflow.kernels.parallel.prefix_aggregate import PrefixAggregateBlock, prefix_aggregate
 from deltamark.dataflow.kernels.status import FAILED, WAITING
 from deltamark.dataflow.operators.threshold import ThresholdBlock, threshold
@@ -163,17 +162,15 @@ class PrefixAggregates:
     """The prefix aggregates of several workers, whose sums lie between bounds."""
 
     def __init__(self, blocks, workers, **bounds):
-        mails = blocks.words([blocks.room() for _ in range(exchange.SLOTS * workers)])
-        post, self.frontier = blocks.room(), blocks.cell()
+        self.frontier = blocks.cell()
         self.updates = [Updates(blocks, 2) for _ in range(workers)]
         self.aggregates = [new_aggregate(blocks, each, blocks.keys(form="direct"), **bounds) for each in self.updates]
         self.shards = [
             blocks.block(
-                PrefixAggregateBlock, opcode=0, aggregate=own.address, worker=blocks.cell(worker), workers=workers,
-                frontier=self.frontier, until=mine.frontier, post=post, mails=mails, places=blocks.room(),
-                spins=blocks.cell(),
+                PrefixAggregateBlock, opcode=0, aggregate=own.address, frontier=self.frontier, until=mine.frontier,
+                places=blocks.room(), **meeting,
             )
-            for worker, (own, mine) in enumerate(zip(self.aggregates, self.updates, strict=True))
+            for own, mine, meeting in zip(self.aggregates, self.updates, blocks.meetings(workers), strict=True)
         ]  # fmt: skip
 
     def run(self, rng, rows, frontier):

@@ -8,14 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.engines.kernel_blocks import Blocks, Updates
 
+from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.parallel import key_partition
-from deltamark.dataflow.kernels.parallel.exchange import (
-    LINE,
-    SLOTS,
-    ExchangeBlock,
-    receive,
-    send,
-)
+from deltamark.dataflow.kernels.parallel.exchange import ExchangeBlock, receive, send
 from deltamark.dataflow.kernels.parallel.key_partition import (
     BLOCK_BITS,
     MAX_KEYS,
@@ -27,7 +22,8 @@ from deltamark.dataflow.kernels.parallel.key_partition import (
     owner_of,
     reciprocal,
 )
-from deltamark.dataflow.kernels.status import WAITING
+from deltamark.dataflow.kernels.parallel.meeting import SLOTS
+from deltamark.dataflow.kernels.status import DONE, WAITING
 from deltamark.dataflow.operators.exchange import DealBlock, deal
 
 LOW, ROUNDS = -300, 5
@@ -37,23 +33,21 @@ numbers_of_workers = pytest.mark.parametrize("workers", [2, 3, 5])
 
 
 class Exchange:
-    """The workers of an exchange of rows (time, diff, key, other key, number), in one process."""
+    """The workers of an exchange of rows (time, diff, key, other key, number), in one thread."""
 
     def __init__(self, workers, *, keys=0, in_blocks=False, senders=None, receivers=None, in_order=0):
         self._blocks = blocks = Blocks()
-        words, messages = blocks.words([0] * LINE * workers), [blocks.room() for _ in range(SLOTS * workers)]
         self.inputs, self.ops, self.out = [], [], []
-        for worker in range(workers):
+        for meeting in blocks.meetings(workers):
             updates, out = Updates(blocks, 3), [blocks.vector() for _ in range(5)]
             op = blocks.block(
                 ExchangeBlock, opcode=0, size=updates.size, columns=5,
                 inputs=blocks.words([updates.time, updates.diff, *updates.columns]), keys=keys,
                 key_columns=blocks.words(updates.columns), low=LOW, reciprocal=reciprocal(workers) if in_blocks else 0,
-                worker=blocks.cell(worker), workers=workers, senders=senders or workers,
-                receivers=receivers or workers, in_order=in_order, progress=words, messages=blocks.words(messages),
+                senders=senders or workers, receivers=receivers or workers, in_order=in_order,
                 rows=blocks.memory.reserve(1 << 16), counts=blocks.words([0] * workers), owners=blocks.room(),
                 joined=blocks.room(), parts=blocks.words([0] * 2 * workers), places=blocks.words([0] * 2 * workers),
-                out_size=blocks.cell(), out=blocks.words(out), spins=blocks.cell(1),
+                out_size=blocks.cell(), out=blocks.words(out), **meeting,
             )  # fmt: skip
             self.inputs.append(updates)
             self.ops.append(op)
@@ -163,43 +157,56 @@ def test_a_sender_waits_until_its_message_has_been_read():
     assert [op.receive(1) for _ in range(SLOTS + 1)] == [*rows[1:], None]
 
 
+class Deal:
+    """The workers of a deal of rows, in one thread. columns: cells of the keys."""
+
+    def __init__(self, blocks, workers, columns, **fields):
+        self._blocks, self._out, self._size = blocks, [blocks.vector() for _ in range(workers)], blocks.cell()
+        self._ops = [
+            blocks.block(
+                DealBlock, opcode=0, size=self._size, key_columns=blocks.words(columns), low=LOW,
+                owners=blocks.vector(), out=out, out_size=blocks.cell(), **meeting, **fields,
+            )
+            for out, meeting in zip(self._out, blocks.meetings(workers), strict=True)
+        ]  # fmt: skip
+
+    def run(self, size):
+        """Deal some rows, again for the workers that had to wait; return the numbers of the rows of each worker."""
+        view(self._size, 1)[0] = size
+        waiting = [op for op in self._ops if deal(op) == WAITING]
+        assert [deal(op) for op in waiting] == [DONE] * len(waiting)
+        return [self._blocks.vector_values(out, op.out_size) for out, op in zip(self._out, self._ops, strict=True)]
+
+
 @numbers_of_workers
+@pytest.mark.parametrize("least", [5, 2**62])
 @pytest.mark.parametrize("width", [4, 8])
 @pytest.mark.parametrize(("keys", "in_blocks"), KEYED.values(), ids=KEYED)
-def test_each_row_is_dealt_to_the_worker_to_which_it_would_be_sent(workers, keys, in_blocks, width):
+def test_each_row_is_dealt_to_the_worker_to_which_it_would_be_sent(workers, keys, in_blocks, width, least):
+    """A worker finds the owners of all rows, or of a share of them if these are many and have the same order."""
     rng, blocks = np.random.default_rng(workers), Blocks()
-    rows = random_parts(rng, workers, 0)[0] or [(0, 1, LOW, 2, 0)]
-    sent = Exchange(workers, keys=keys, in_blocks=in_blocks, senders=1).run([rows] + [[]] * (workers - 1))
     narrow = in_blocks and width == 4
-    if narrow:
-        packed = np.zeros(len(rows) + len(rows) % 2, np.int32)
-        packed[: len(rows)] = [row[2] for row in rows]
-        columns = [blocks.cell(blocks.words(packed.view(np.int64).tolist()))]
-    else:
-        columns = [blocks.cell(blocks.words([row[at] for row in rows])) for at in (2, 3)]
-    for worker in range(workers):
-        out, out_size = blocks.vector(), blocks.cell()
-        op = blocks.block(
-            DealBlock, opcode=0, size=blocks.cell(len(rows)), keys=keys, key_columns=blocks.words(columns),
-            width=4 if narrow else 8, low=LOW, reciprocal=reciprocal(workers) if in_blocks else 0,
-            worker=blocks.cell(worker), workers=workers, owners=blocks.vector(), out=out, out_size=out_size,
-        )  # fmt: skip
-        deal(op)
-        assert [rows[at] for at in blocks.vector_values(out, op.out_size)] == sent[worker]
+    columns = [blocks.vector() for _ in range(2)]
+    owners = Exchange(workers, keys=keys, in_blocks=in_blocks, senders=1)
+    op = Deal(
+        blocks, workers, columns, keys=keys, width=4 if narrow else 8,
+        reciprocal=reciprocal(workers) if in_blocks else 0, least_divided=least,
+    )  # fmt: skip
+    for size in (3, *rng.integers(0, 60, 2 * SLOTS).tolist()):
+        values = [LOW + 20 * rng.integers(600, size=size), rng.integers(3, size=size)]
+        for cell, each in zip(columns, values, strict=True):
+            kept = np.resize(each.astype(np.int32), size + size % 2).view(np.int64) if narrow else each
+            blocks.set_vector(cell, kept.tolist())
+        rows = [(0, 1, int(key), int(other), at) for at, (key, other) in enumerate(zip(*values, strict=True))]
+        sent = owners.run([rows, *[[]] * (workers - 1)])
+        assert op.run(size) == [[row[-1] for row in part] for part in sent]
 
 
 @numbers_of_workers
 def test_rows_without_keys_are_dealt_to_the_first_worker(workers):
     blocks = Blocks()
-    for worker in range(workers):
-        out = blocks.vector()
-        op = blocks.block(
-            DealBlock, opcode=0, size=blocks.cell(5), keys=0, key_columns=blocks.words([out]), width=8, low=0,
-            reciprocal=0, worker=blocks.cell(worker), workers=workers, owners=blocks.vector(), out=out,
-            out_size=blocks.cell(),
-        )  # fmt: skip
-        deal(op)
-        assert blocks.vector_values(out, op.out_size) == (list(range(5)) if worker == 0 else [])
+    op = Deal(blocks, workers, [blocks.vector()], keys=0, width=8, reciprocal=0, least_divided=2)
+    assert op.run(5) == [list(range(5)), *[[]] * (workers - 1)]
 
 
 WORKERS = st.integers(1, MAX_WORKERS)

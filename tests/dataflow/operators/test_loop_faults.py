@@ -95,7 +95,5 @@ def test_an_unsupported_loop_is_an_error_when_it_is_compiled():
         Dataflow(leaked[-1])
     with pytest.raises(DeltamarkError, match="a key of a loop does not fit in 62 bits: a, b"):
         Dataflow(wide.iterate(lambda it: it.concat(wide).distinct()))
-    with pytest.raises(DeltamarkError, match="a loop runs on one worker"):
-        Dataflow(reach(), workers=2)
     with pytest.raises(DeltamarkError, match="a loop cannot run on Spark"):
         plan_stages(reach(), 2)

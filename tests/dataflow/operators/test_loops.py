@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from support.engines.driving import arrays, at_once, between, feed, maintained, stream_of
 from support.engines.explanations import parts, readers
 from support.engines.inside import worker_of
-from support.engines.late import check_late, cuts_of, fed
+from support.engines.late import check_late, cuts_of, fed, numbers_of_workers
 from support.engines.laws import check_life, check_recomputation
 from support.random_plans.loop_laws import drawn, each_loop
 from support.random_plans.seeded_streams import long_stream
@@ -67,7 +67,13 @@ def test_a_loop_attached_late_has_its_changes_from_the_beginning(name, data):
     others = {"index": LOOPS["reach"], "same": case.collection}
     residents = {each: others[each] for each in data.draw(st.sets(st.sampled_from(sorted(others))))}
     residents |= {each.name: Collection(each) for each in base_inputs(case.collection.node)}
-    check_late(case, residents, data.draw(cuts_of(case.streams)), stay=data.draw(st.booleans()))
+    check_late(
+        case,
+        residents,
+        data.draw(cuts_of(case.streams)),
+        stay=data.draw(st.booleans()),
+        workers=data.draw(numbers_of_workers),
+    )
 
 
 @pytest.mark.draws(7)

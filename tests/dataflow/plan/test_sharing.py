@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.engines.driving import between, stream_of
 from support.engines.explanations import parts
-from support.engines.late import check_late, cuts_of, fed
+from support.engines.late import check_late, cuts_of, fed, numbers_of_workers
 from support.random_plans.case import Case
 from support.random_plans.strategies import streams_of
 from support.random_plans.streams import inputs_of, times_of
@@ -52,7 +52,9 @@ def test_a_plan_that_shares_arrangements_has_the_changes_of_its_own(streams, dat
 @given(streams_of(everything), st.sampled_from(sorted(PLANS)), st.data())
 def test_a_plan_attached_late_reads_the_rows_that_pass_its_filter(streams, name, data):
     cut = data.draw(cuts_of(streams))
-    check_late(Case(PLANS[name], streams), PLANS, cut, stay=data.draw(st.booleans()))
+    check_late(
+        Case(PLANS[name], streams), PLANS, cut, stay=data.draw(st.booleans()), workers=data.draw(numbers_of_workers)
+    )
 
 
 def test_a_filter_with_a_bitmap_needs_no_other_arrangement():

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.engines.driving import arrays, stream_of
 from support.engines.explanations import parts
-from support.engines.late import check_late, cuts_of, fed, live
+from support.engines.late import check_late, cuts_of, fed, live, numbers_of_workers
 from support.random_plans.case import Case
 from support.random_plans.strategies import cases, streams_of
 from support.random_plans.streams import inputs_of
@@ -29,6 +29,7 @@ from deltamark.errors import DeltamarkError
 
 few = settings(max_examples=4)
 many = settings(max_examples=30)
+each_number_of_workers = pytest.mark.parametrize("workers", [1, 2, 3])
 
 
 @pytest.mark.draws(26)
@@ -39,7 +40,7 @@ def test_an_operator_attached_late_has_its_changes_from_the_beginning(name, data
     collection = OPERATORS[name]
     case = Case(collection, data.draw(streams_of(collection)))
     cut = data.draw(cuts_of(case.streams))
-    check_late(case, {"same": collection}, cut, stay=data.draw(st.booleans()))
+    check_late(case, {"same": collection}, cut, stay=data.draw(st.booleans()), workers=data.draw(numbers_of_workers))
 
 
 @many
@@ -50,14 +51,15 @@ def test_a_plan_attached_late_has_its_changes_from_the_beginning(case, data):
     inputs = [each for each in parts if isinstance(each.node, Input)]
     residents = {str(place): each for place, each in enumerate([*inputs, *chosen])}
     cut = data.draw(cuts_of(case.streams))
-    check_late(case, residents, cut, stay=data.draw(st.booleans()))
+    check_late(case, residents, cut, stay=data.draw(st.booleans()), workers=data.draw(numbers_of_workers))
 
 
-def test_a_late_plan_needs_no_history_of_arranged_rows():
+@each_number_of_workers
+def test_a_late_plan_needs_no_history_of_arranged_rows(workers):
     streams = {"items": [((0, 1, 0), 0, 1), ((1, 2, 1), 0, 2)], "others": [((0, 2, 8034), 0, 1)]}
     joined = items.join(others, on="key")
     late = joined.count(by="key")
-    with closing(Dataflow({"joined": joined})) as together:
+    with closing(Dataflow({"joined": joined}, workers=workers)) as together:
         fed(together, inputs_of(joined), streams)
         assert stream_of(late, together.attach("late", late)) == {(0, (0, 1)): 1}
         assert len(parts(together.explain(), "arrangement")) == 2
@@ -71,10 +73,11 @@ def test_a_late_plan_needs_the_history_of_rows_without_an_arrangement():
         assert list(together.schemas) == ["count"], "the failed plan is retired"
 
 
-def test_retiring_a_plan_releases_the_state_that_no_other_plan_reads():
+@each_number_of_workers
+def test_retiring_a_plan_releases_the_state_that_no_other_plan_reads(workers):
     first, second = items.join(others, on="key"), items.distinct("value")
     streams = {"items": [((0, 1, 0), 0, 1)], "others": [((0, 0, 8034), 0, 1)]}
-    with closing(Dataflow({"first": first})) as together:
+    with closing(Dataflow({"first": first}, workers=workers)) as together:
         fed(together, inputs_of(first), streams)
         rows, size, explained = together.state_rows(), together.state_bytes(), together.explain()
         for _ in range(3):
@@ -82,15 +85,18 @@ def test_retiring_a_plan_releases_the_state_that_no_other_plan_reads():
             assert together.state_rows() == rows + 1
             together.retire("second")
             assert (together.state_rows(), together.explain()) == (rows, explained)
-            assert together.state_bytes() <= size + PAGESIZE  # the blocks of retired operators, of some bytes, stay
+            assert (
+                together.state_bytes() <= size + workers * PAGESIZE
+            )  # the blocks of retired operators, of some bytes, stay
         together.retire("first")
         assert (together.state_rows(), together.inputs) == (0, {})
 
 
-def test_an_arrangement_outlives_the_dataflow_that_made_it():
+@each_number_of_workers
+def test_an_arrangement_outlives_the_dataflow_that_made_it(workers):
     first, second = items.join(others, on="key"), items.join(others, on="key").count()
     streams = {"items": [((0, 1, 0), 0, 1)], "others": [((0, 0, 8034), 0, 1)]}
-    with closing(Dataflow({"first": first})) as together:
+    with closing(Dataflow({"first": first}, workers=workers)) as together:
         fed(together, inputs_of(first), streams)
         together.attach("second", second)
         together.retire("first")
@@ -106,9 +112,10 @@ def test_names_are_checked():
             together.retire("two")
 
 
+@each_number_of_workers
 @pytest.mark.parametrize("rows", [3, 200, 4000, 9000])
 @pytest.mark.parametrize("given", [False, True], ids=["arranged", "history"])
-def test_a_late_plan_reads_each_row_once(rows, given):
+def test_a_late_plan_reads_each_row_once(rows, given, workers):
     """The slices of a history are read from its own arrays, which are gone at the next feed."""
     numbers = source("numbers", {"a": integer(0, 2**20)}, 100_000)
     others = source("more", {"a": integer(0, 2**20)}, 100_000)
@@ -117,7 +124,7 @@ def test_a_late_plan_reads_each_row_once(rows, given):
         return Batch(np.full(count, time), np.ones(count, np.int64), {"a": np.arange(count)})
 
     resident = numbers.count() if given else numbers.join(others, on="a")
-    with closing(Dataflow({"resident": resident, "others": others.count()})) as together:
+    with closing(Dataflow({"resident": resident, "others": others.count()}, workers=workers)) as together:
         together.feed({"numbers": batch(rows, 7), "more": batch(2, 7)})
         late = together.attach("late", numbers.select("a"), history={"numbers": [batch(rows, 0)]} if given else None)
         assert (late.time.tolist(), sorted(late.columns["a"].tolist())) == ([7] * rows, [*range(rows)])

@@ -37,8 +37,8 @@ def test_a_closed_dataflow_says_so(workers):
     dataflow.close()
     dataflow.close()
     assert repr(dataflow) == "Dataflow, closed"
-    for name, use in USES.items():
-        with pytest.raises(DeltamarkError, match=CLOSED if workers == 1 else f"{CLOSED}|^{name} needs one worker"):
+    for use in USES.values():
+        with pytest.raises(DeltamarkError, match=CLOSED):
             use(dataflow, sales.count())
 
 

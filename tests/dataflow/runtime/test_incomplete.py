@@ -14,7 +14,6 @@ from deltamark.dataflow.builder.program import Program
 from deltamark.dataflow.kernels.core.memory import Memory
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.runtime.dataflow import Dataflow
-from deltamark.dataflow.runtime.process_pool import ProcessPool
 from deltamark.dataflow.types import integer
 from deltamark.errors import DeltamarkError
 
@@ -87,7 +86,7 @@ def test_a_plan_that_is_refused_while_it_is_compiled_leaves_nothing():
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_dataflow_that_cannot_be_opened_keeps_no_memory(workers, monkeypatch):
     """The error is alive, and with it the objects in its frames."""
-    whole, made, methods = Memory.__init__, [], ((Memory, "_reserve"), (Memory, "share"), (ProcessPool, "start"))
+    whole, made, methods = Memory.__init__, [], ((Memory, "_reserve"), (Program, "words"))
     monkeypatch.setattr(Memory, "__init__", lambda self, **given: (made.append(self), whole(self, **given))[1])
     with pytest.MonkeyPatch.context() as patch:
         calls = lacking(patch, 0, *methods)
@@ -98,7 +97,7 @@ def test_a_dataflow_that_cannot_be_opened_keeps_no_memory(workers, monkeypatch):
             with pytest.raises(LackError) as error:
                 Dataflow(RESIDENT, workers=workers)
         assert error.tb
-        assert not made[-1].reservations(), place
+        assert not any(each.reservations() for each in made), place
 
 
 def test_a_dataflow_whose_feed_has_failed_answers_nothing_more():

@@ -32,7 +32,7 @@ from deltamark import (
     integer,
     source,
 )  # fmt: skip
-from deltamark.dataflow.runtime.one_worker import OneWorker
+from deltamark.dataflow.runtime.live_plans import LivePlans
 from deltamark.dataflow.types import BOOL, NULL, Field, Schema, Type
 
 sales = source("sales", {"shop": integer(1, 99), "price": integer(0, 10_000, scale=2)}, rows=1_000_000)
@@ -41,7 +41,7 @@ nodes = integer(0, 9)
 edges = source("edges", {"src": nodes, "dst": nodes}, rows=99)
 EXAMPLES = {
     "sales": sales, "shops": shops, "edges": edges, "Atom": Atom, "Batch": Batch, "Dataflow": Dataflow, "col": col,
-    "OneWorker": OneWorker, "closing": closing, "delta_query": delta_query,
+    "LivePlans": LivePlans, "closing": closing, "delta_query": delta_query,
     "batch": Batch([0], [1], {"shop": [7], "price": [900]}), "cities": Batch([0], [1], {"shop": [7], "city": [2]}),
 }  # fmt: skip
 MODULES = (
@@ -117,17 +117,6 @@ def test_unknown_attributes_are_attribute_errors():
         assert not hasattr(each, "filter_by")
         assert repr(copy.copy(each)) == repr(each)
     assert pickle.loads(pickle.dumps(sales)) == sales
-
-
-def test_methods_that_need_one_worker_raise_an_error_with_two():
-    with Dataflow({"sales": sales}, workers=2) as dataflow:
-        dataflow.feed({})
-        for name, action in {
-            "attach": lambda: dataflow.attach("count", sales.count()), "hold": dataflow.hold,
-            "profile": dataflow.profile, "states": lambda: dataflow.states(object),
-        }.items():  # fmt: skip
-            with pytest.raises(DeltamarkError, match=f"{name} needs one worker: workers=2; open it with workers=1"):
-                action()
 
 
 def test_plans_are_attached_by_name():

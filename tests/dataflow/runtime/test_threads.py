@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from collections import Counter
@@ -9,7 +10,7 @@ from contextlib import closing, suppress
 from itertools import count as counted
 
 import pytest
-from support.engines.elsewhere import in_child, in_thread
+from support.engines.elsewhere import TIMEOUT_S, in_child, in_thread
 
 from deltamark import Atom, Batch, Dataflow, DeltamarkError, StaticMotif, integer, source
 
@@ -84,24 +85,62 @@ def test_a_history_cannot_feed_the_dataflow_that_reads_it():
         assert dataflow.feed(sold(1, 1))["shops"].columns["count"].tolist() == [1, 2]
 
 
-def test_a_forked_process_has_its_own_copy_of_a_dataflow_on_one_worker():
-    with Dataflow(by_shop) as dataflow:
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_forked_process_has_its_own_copy_of_a_dataflow(workers):
+    with Dataflow(by_shop, workers=workers) as dataflow:
         dataflow.feed(sold(0, 1))
         assert "2" in in_child(lambda: dataflow.feed(sold(1, 1)).columns["count"])
         assert dataflow.feed(sold(1, 1, 1)).columns["count"].tolist() == [1, 3]
 
 
-def test_a_forked_process_cannot_use_the_workers_of_its_parent():
+def test_a_forked_process_has_its_own_copy_of_a_static_motif():
     edges = source("e", {"src": integer(0, 9), "dst": integer(0, 9)}, 99)
-    with (
-        closing(StaticMotif([Atom(edges, ("a", "b"))], workers=2)) as motif,
-        Dataflow(by_shop, workers=2) as dataflow,
-    ):
+    with closing(StaticMotif([Atom(edges, ("a", "b"))], workers=2)) as motif:
         motif.load({"e": Batch([0], [1], {"src": [1], "dst": [2]})})
-        dataflow.feed(sold(0, 1))
-        motif.count()
-        for use in (lambda: dataflow.feed(sold(1, 1)), dataflow.state_rows, motif.count):
-            assert in_child(use).startswith("DeltamarkError: the workers of another process: opened by process")
-        assert in_child(dataflow.close) == in_child(motif.close) == "None"
-        assert dataflow.feed(sold(1, 1)).columns["count"].tolist() == [1, 2]
         assert motif.count() == 1
+        assert in_child(motif.count) == "1"
+        assert in_child(motif.close) == "None"
+        assert motif.count() == 1
+
+
+def test_a_forked_process_opens_a_dataflow_with_several_workers():
+    def feed():
+        with Dataflow(by_shop, workers=3) as dataflow:
+            return dataflow.feed(sold(0, *range(10))).diff.sum()
+
+    assert feed() == 10
+    assert in_child(feed) == "10"
+
+
+def threads():
+    return [each for each in threading.enumerate() if each.name.startswith("deltamark worker")]
+
+
+def test_the_threads_of_workers_end_with_their_dataflow():
+    assert not threads()
+    with Dataflow(by_shop, workers=3) as dataflow:
+        dataflow.feed(sold(0, 1))
+        assert threads()
+    assert not threads()
+    dataflow = Dataflow(by_shop, workers=3)
+    dataflow.feed(sold(0, 1))
+    ended = threads()
+    del dataflow
+    gc.collect()
+    for each in ended:
+        each.join(TIMEOUT_S)
+    assert not threads()
+
+
+def test_dataflows_with_several_workers_are_used_at_once():
+    def feed():
+        with Dataflow(by_shop, workers=2) as dataflow:
+            return sum(int(dataflow.feed(sold(time, *range(10))).diff.sum()) for time in range(FEEDS))
+
+    found = []
+    each_thread = [threading.Thread(target=lambda: found.append(feed())) for _ in range(3)]
+    for each in each_thread:
+        each.start()
+    for each in each_thread:
+        each.join()
+    assert found == [10] * 3

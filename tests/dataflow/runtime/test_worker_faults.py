@@ -1,31 +1,20 @@
-"""Faults of workers: each is reported, and no worker outlives the first. The faults are caused for real."""
+"""Faults of workers: the error of one worker is raised, whichever worker is faster, and the others stop."""
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import threading
 import time
 from contextlib import closing
-from pathlib import Path
 
-import numpy as np
 import pytest
 from support.engines.driving import arrays, feed
-from support.harness.processes import all_end
-from support.paths import ROOT
-from support.patience import patient
+from support.engines.inside import worker_of
 from support.random_plans.streams import inputs_of
 from support.written_plans.spread import SPREAD, left, right
 
-from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.runtime.dataflow import Dataflow
-from deltamark.dataflow.runtime.worker_group import WorkerGroup
+from deltamark.dataflow.runtime.worker import Worker
 from deltamark.dataflow.types import integer
 from deltamark.errors import DeltamarkError
 
@@ -35,60 +24,6 @@ def small_slices(monkeypatch):
     """Make slices so small that a feed has several rounds, and a time several slices."""
     monkeypatch.setattr("deltamark.dataflow.builder.program.SLICE_ROWS", 3)
     monkeypatch.setattr("deltamark.dataflow.builder.program.WORKERS_SLICE_FACTOR", 1)
-
-
-def children():
-    """List the processes that this one has started and that have not ended."""
-    tasks = Path("/proc/self/task").glob("*/children")
-    return [int(pid) for task in tasks for pid in task.read_text().split()]
-
-
-def long_feed():
-    """Return a feed that takes seconds: a cross join."""
-    rows = 1000
-    numbers, zeros = np.arange(rows, dtype=np.int64), np.zeros(rows, dtype=np.int64)
-    collection = left.select("id").cross(right.select(other=col.id)).aggregate(sum=(col.id - col.other).sum())
-    return collection, {
-        name: Batch(numbers, np.ones(rows, dtype=np.int64), {"id": numbers + 5, "value": zeros, "amount": zeros})
-        for name in ("left", "right")
-    }
-
-
-def push_forever(engine, batches):
-    while True:
-        engine.push(batches)
-        batches = {name: Batch(each.time + 1000, -each.diff, each.columns) for name, each in batches.items()}
-
-
-@pytest.mark.parametrize(
-    ("sent", "remedy"), [(signal.SIGKILL, "find the cause"), (signal.SIGTRAP, "this is a fault in deltamark")]
-)
-def test_the_error_for_a_dead_worker_names_its_signal(sent, remedy):
-    collection, batches = long_feed()
-    before = set(children())
-    with closing(Dataflow(collection, workers=2)) as engine:
-        (pid,) = set(children()) - before
-        os.kill(pid, sent)
-        with pytest.raises(DeltamarkError, match=rf"process {pid} ended by {sent.name}; {remedy}"):
-            push_forever(engine, batches)
-
-
-@pytest.mark.parametrize("seconds", [0, 0.01, 0.1])
-@pytest.mark.parametrize("victim", [1, 2])
-def test_a_killed_worker_ends_all_workers(victim, seconds):
-    collection, batches = long_feed()
-    before = set(children())
-    with closing(Dataflow(collection, workers=3)) as engine:
-        pid = sorted(set(children()) - before)[victim - 1]
-        timer = threading.Timer(seconds, os.kill, (pid, signal.SIGKILL))
-        timer.start()
-        with pytest.raises(DeltamarkError, match=rf"worker {victim} of 3 has died: process {pid}.*; .*start again"):
-            push_forever(engine, batches)
-        timer.join()
-        assert set(children()) == before
-        with pytest.raises(DeltamarkError, match="the workers have ended"):
-            engine.push({})
-    engine.close()
 
 
 @pytest.mark.parametrize("key", range(4))
@@ -105,17 +40,21 @@ def test_several_workers_raise_the_error_of_one(name, key):
     assert "time 9" in found[0]
 
 
+def number_of(worker):
+    return worker.program.read(worker.program.worker)
+
+
 @pytest.fixture(params=range(3))
 def slow(request, monkeypatch):
-    """Let one of three workers begin each command late."""
-    whole = WorkerGroup._command
+    """Let one of three workers begin each feed late."""
+    whole = Worker.run
 
-    def late(group, message):
-        if group._number == request.param:
+    def late(worker, pointers, *, drop):
+        if number_of(worker) == request.param:
             time.sleep(0.05)
-        return whole(group, message)
+        return whole(worker, pointers, drop=drop)
 
-    monkeypatch.setattr(WorkerGroup, "_command", late)
+    monkeypatch.setattr(Worker, "run", late)
 
 
 def error_of(plans, streams, workers):
@@ -175,34 +114,39 @@ def test_the_error_of_a_sum_names_the_time_that_stays_open_for_rows_that_do_not_
 
 
 def test_a_worker_that_awaits_no_message_stops_at_the_superstep_behind_a_failure(monkeypatch):
-    whole = WorkerGroup._command
+    whole = Worker.run
 
-    def after_a_failure(group, message):
-        while group._number == 0 and not view(group.worker.compiled.program.stop, 1)[0]:
+    def after_a_failure(worker, pointers, *, drop):
+        while number_of(worker) == 0 and not worker.program.read(worker.program.stop):
             time.sleep(0.001)
-        return whole(group, message)
+        return whole(worker, pointers, drop=drop)
 
-    monkeypatch.setattr(WorkerGroup, "_command", after_a_failure)
+    monkeypatch.setattr(Worker, "run", after_a_failure)
     stream = [*retracted(1, 0), *(((5, 1), time, 1) for time in range(1, 100))]
-    with closing(WorkerGroup({"ids": left.distinct("id")}, 3)) as engine:
+    with Dataflow({"ids": left.distinct("id")}, workers=3) as engine:
         with pytest.raises(DeltamarkError, match="id=261 at time 0"):
             engine.push({"left": arrays(left.schema, stream)})
-        assert engine.worker.step < 3 * len(engine.worker.compiled.program.ops)
+        first = worker_of(engine)
+        assert first.step < 3 * len(first.program.ops)
 
 
-def test_a_failed_worker_is_named_with_its_error():
-    class Source:
-        def take(self, message):
-            if os.getpid() != parent:
-                raise ValueError(message)
-            return {}
+@pytest.mark.parametrize("number", range(3))
+def test_a_fault_of_a_worker_ends_the_others(number, monkeypatch):
+    """Its error is raised as it is, and the dataflow refuses later feeds."""
+    whole = Worker.run
 
-    parent = os.getpid()
-    with (
-        closing(WorkerGroup({"answer": left}, 2, lambda _: Source())) as engine,
-        pytest.raises(DeltamarkError, match=r"worker 1 has failed: .*ValueError: 7"),
-    ):
-        engine.take(7)
+    def faulty(worker, pointers, *, drop):
+        if number_of(worker) == number:
+            raise ValueError("a fault")
+        return whole(worker, pointers, drop=drop)
+
+    collection = SPREAD["join"].count(by="value")
+    monkeypatch.setattr(Worker, "run", faulty)
+    with Dataflow(collection, workers=3) as engine:
+        with pytest.raises(ValueError, match="a fault"):
+            feed(engine, collection, {name: [((5, 1), 0, 1)] for name in inputs_of(collection)})
+        with pytest.raises(DeltamarkError, match="an earlier call was stopped halfway: ValueError: a fault"):
+            engine.push({})
 
 
 def test_a_wrong_batch_is_refused_and_does_no_harm():
@@ -211,40 +155,3 @@ def test_a_wrong_batch_is_refused_and_does_no_harm():
         with pytest.raises(DeltamarkError, match=r"left.id: 1..1, declared 5"):
             engine.feed(wrong)
         assert feed(engine, left.distinct("id"), {"left": [((7, 1), 0, 1)]}) == {(0, (7,)): 1}
-
-
-SCRIPT = """
-import signal
-signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background ignores it
-from test_worker_faults import Dataflow, children, long_feed, push_forever
-collection, batches = long_feed()
-engine = Dataflow(collection, workers=3)
-print(*children(), flush=True)
-push_forever(engine, batches)
-"""
-
-
-@pytest.fixture
-def program():
-    """Start a program that feeds three workers until it is stopped, in a group of its own."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT], cwd=ROOT, env={**os.environ, "PYTHONPATH": ".:tests:tests/dataflow/runtime"},
-        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
-    )  # fmt: skip
-    yield process
-    process.kill()
-    process.communicate()
-
-
-@pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
-def test_no_worker_outlives_the_first(program, stop):
-    pids = [int(pid) for pid in program.stdout.readline().split()]
-    assert len(pids) == 2
-    time.sleep(0.2)
-    if stop == signal.SIGINT:
-        os.killpg(program.pid, stop)
-    else:
-        program.send_signal(stop)
-    _, errors = program.communicate(timeout=patient(60))
-    assert ("KeyboardInterrupt" in errors) == (stop == signal.SIGINT)
-    assert all_end(pids)

@@ -23,7 +23,6 @@ from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.operators.distribution import SLICED
 from deltamark.dataflow.passes.partition import Partitioner
 from deltamark.dataflow.runtime.dataflow import Dataflow
-from deltamark.dataflow.runtime.worker_group import WorkerGroup
 from deltamark.dataflow.types import TEXT, integer
 from deltamark.errors import DeltamarkError
 
@@ -35,6 +34,7 @@ def small_slices(monkeypatch):
     """Make slices so small that a feed has several rounds, and a time several slices."""
     monkeypatch.setattr("deltamark.dataflow.builder.program.SLICE_ROWS", 3)
     monkeypatch.setattr("deltamark.dataflow.builder.program.WORKERS_SLICE_FACTOR", 1)
+    monkeypatch.setattr("deltamark.dataflow.operators.exchange.MIN_DIVIDED_ROWS", 1)
 
 
 def sharded(collection, streams, feeds, workers):
@@ -57,6 +57,17 @@ def test_a_feed_may_have_many_rounds(name):
 def test_plans_equal_their_recomputation(workers, case, data):
     feeds = data.draw(cuts(case.streams))
     assert sharded(case.collection, case.streams, feeds, workers) == changes(case.collection.node, case.streams)
+
+
+@pytest.mark.parametrize("workers", [2, 3, 8])
+@settings(max_examples=10)
+@given(cases(), st.data(), st.integers(1, 2**40))
+def test_the_changes_do_not_depend_on_the_timing_of_the_workers(workers, case, data, seed):
+    feeds = data.draw(cuts(case.streams))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("deltamark.dataflow.builder.program.DELAY_SEED", seed)
+        found = sharded(case.collection, case.streams, feeds, workers)
+    assert found == changes(case.collection.node, case.streams)
 
 
 def choose_at_random(patch, seed):
@@ -188,21 +199,6 @@ def test_a_text_is_kept_while_any_row_has_it(name, workers, monkeypatch):
         updates += [(row, now, diff) for row, diff in changed]
     plan = SHARED[name]
     assert sharded(plan, {"words": updates}, [[0], [1], [2], [3]], workers) == changes(plan.node, {"words": updates})
-
-
-def test_a_source_is_taken_from_by_every_worker():
-    class Source:
-        def __init__(self):
-            self.time = 0
-
-        def take(self, rows):
-            self.time += 1
-            return {"left": arrays(left.schema, [((5 + 16 * row, 1), self.time, 1) for row in range(rows)])}
-
-    for workers in (1, 2, 3):
-        with closing(WorkerGroup({"answer": left.count(by="id")}, workers, lambda _: Source())) as engine:
-            assert [(engine.take(rows), engine.push_taken()) for rows in (40, 30)] == [(40, 40), (30, 60)]
-            assert engine.state_rows() == 40
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])

@@ -91,9 +91,7 @@ class Run:
             self.holds.pop(step.hold).release()
 
     def end(self) -> None:
-        """Release all holds and retire all plans; no row may be left. Several workers cannot retire plans."""
-        if self.workers > 1:
-            return
+        """Release all holds and retire all plans; no row may be left."""
         self.drain()
         for hold in self.holds.values():
             hold.release()

@@ -85,10 +85,7 @@ class Script:
 
 
 def script(choices: Choices) -> Script:
-    """Draw plans that share parts, the streams of their inputs, and the steps of a script.
-
-    Several workers only feed: attaching, holding and retiring need one worker.
-    """
+    """Draw plans that share parts, the streams of their inputs, and the steps of a script."""
     workers = choices.pick((1, 1, 2, 3))
     pool, texts = grown_with_queries(choices, wild=False, heavy=False, steps=6)
     plans = [each.rows for each in pool]
@@ -104,7 +101,7 @@ def script(choices: Choices) -> Script:
             plans += [joined, joined.distinct(), plans[at].distinct()]
     residents = {f"r{place}": at for place, at in enumerate(there)}
     drawing = Drawing(choices, plans, times, residents)
-    steps = drawing.steps() if workers == 1 else drawing.feeds()
+    steps = drawing.steps()
     slice_rows, collected = choices.pick(SLICE_ROWS), choices.pick([0, 0, 0, 50, 7])
     return Script(plans, streams, residents, steps, slice_rows, workers, texts.of(*plans), collected)
 
@@ -135,10 +132,6 @@ class Drawing:
             step = self.choices.pick(WAYS)(self)
             if step is not None:
                 found.append(step)
-        return found + self.feeds()
-
-    def feeds(self) -> list[Step]:
-        found: list[Step] = []
         while self.times:
             found.append(self.feed())
         return found

@@ -10,6 +10,7 @@ import numpy as np
 from deltamark.dataflow.kernels.core.blocks import Block
 from deltamark.dataflow.kernels.core.memory import Memory, view
 from deltamark.dataflow.kernels.hashing.hash_map import KeyMap
+from deltamark.dataflow.kernels.parallel.meeting import LINE, SLOTS
 
 ROOM_WORDS = 1 << 18
 
@@ -46,6 +47,18 @@ class Blocks:
 
     def block(self, kind: type[Block], **fields: int):
         return kind(self.words(kind.words(**fields)))
+
+    def meetings(self, workers: int) -> list[dict[str, int]]:
+        """Return the fields of a meeting, for each worker. A worker that would have to wait returns."""
+        own = [(self.words([0] * LINE), self.words([self.room() for _ in range(SLOTS)])) for _ in range(workers)]
+        peers = self.words([place for each in own for place in each])
+        return [
+            {
+                "worker": self.cell(number), "workers": workers, "progress": progress, "messages": messages,
+                "peers": peers, "spins": self.cell(1), "stop": self.cell(1), "delays": self.cell(),
+            }
+            for number, (progress, messages) in enumerate(own)
+        ]  # fmt: skip
 
     def keys(self, *, form: str, low: int = 0, high: int = 1 << 10, mask: int = 2047) -> KeyMap:
         """Return an empty map of one of KEY_FORMS; a hashed one has room for hundreds unless the mask is smaller."""

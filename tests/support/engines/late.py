@@ -16,6 +16,8 @@ from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.errors import DeltamarkError
 
+numbers_of_workers = st.sampled_from([1, 1, 2, 3])
+
 
 def fed(together: Dataflow, schemas, streams: Streams) -> dict[str, Batch]:
     batches = {name: arrays(schemas[name], stream) for name, stream in streams.items() if stream}
@@ -43,13 +45,13 @@ def cuts_of(streams: Streams) -> st.SearchStrategy[int]:
     return st.integers(int(0 in times), len(times))
 
 
-def check_late(case: Case, residents: dict[str, Collection], cut: int, *, stay: bool) -> None:
+def check_late(case: Case, residents: dict[str, Collection], cut: int, *, stay: bool, workers: int = 1) -> None:
     """Run residents over the times before a cut, attach a plan, and go on with the residents or without them."""
     whole, streams = case.collection, case.streams
     times = times_of(streams)
     schemas = inputs_of(whole) | {name: each for item in residents.values() for name, each in inputs_of(item).items()}
     before, after = between(streams, set(times[:cut])), between(streams, set(times[cut:]))
-    with closing(Dataflow(residents)) as together:
+    with closing(Dataflow(residents, workers=workers)) as together:
         fed(together, schemas, before)
         history = {name: [live(schemas[name], stream)] for name, stream in before.items()}
         found = stream_of(whole, attached(together, whole, history=history))

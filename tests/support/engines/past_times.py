@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 from hypothesis import strategies as st
 from support.engines.driving import added, between, stream_of
-from support.engines.late import fed, live
+from support.engines.late import fed, live, numbers_of_workers
 from support.random_plans.case import Case
 from support.random_plans.strategies import cuts
 from support.random_plans.streams import inputs_of
@@ -28,12 +28,12 @@ SMALL_SLICES = (
 class Feeds:
     """A dataflow of residents, and the changes of the plan of a case after it is attached to them as `late`."""
 
-    def __init__(self, case: Case, residents: dict[str, Collection]) -> None:
+    def __init__(self, case: Case, residents: dict[str, Collection], workers: int = 1) -> None:
         self.case, self.said = case, {}
         self.schemas = inputs_of(case.collection)
         for each in residents.values():
             self.schemas |= inputs_of(each)
-        self.together = Dataflow(residents)
+        self.together = Dataflow(residents, workers=workers)
 
     def feed(self, times) -> None:
         for name, batch in fed(self.together, self.schemas, between(self.case.streams, set(times))).items():
@@ -69,7 +69,7 @@ def check_since(case: Case, data: st.DataObject) -> None:
     """Hold a time, feed more, attach the plan as of that time or a later one, and feed the rest."""
     feeds = data.draw(cuts(case.streams))
     first, second = sorted(data.draw(st.tuples(*[st.integers(1, len(feeds))] * 2)))
-    run = Feeds(case, residents_of(data, case.collection))
+    run = Feeds(case, residents_of(data, case.collection), data.draw(numbers_of_workers))
     with closing(run.together) as together:
         for times in feeds[:first]:
             run.feed(times)
@@ -90,7 +90,7 @@ def check_incremental(case: Case, data: st.DataObject) -> None:
     """Attach a plan incrementally, between feeds."""
     feeds = data.draw(cuts(case.streams))
     first = data.draw(st.integers(1, len(feeds)))
-    run = Feeds(case, residents_of(data, case.collection))
+    run = Feeds(case, residents_of(data, case.collection), data.draw(numbers_of_workers))
     with closing(run.together) as together, SMALL_SLICES[0], SMALL_SLICES[1]:
         for times in feeds[:first]:
             run.feed(times)

@@ -1,0 +1,197 @@
+"""Threads: the workers of a dataflow run at once, each in a thread of its own, and stop together.
+
+Kernels do not hold the lock of Python here. One worker needs no thread: it runs in that of the caller. The threads
+of several start when these are opened, and end when they are closed, or with the process. A forked process starts
+threads of its own with its first call.
+
+If operators of several workers fail, the error of the first one in the order of a single worker is raised: that of the
+first superstep, in it of the first operator of the program, and for it that of the earliest time, at last that of the
+first worker. A worker that fails publishes nothing more, and another one stops only behind the step at which it has
+failed. So each worker has run the steps before the first failure, with all rows, and that failure depends on no other.
+An error that comes from no operator, which is a fault or Ctrl-C, precedes those of operators, and stops all kernels.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from threading import Barrier, BrokenBarrierError, Event, Lock
+from typing import Generic, TypeVar
+
+from numba import types
+
+from deltamark.dataflow.interpreter.run import run
+from deltamark.dataflow.kernels.core.unlocked import StoppedError, Unlocked, heeding
+from deltamark.dataflow.runtime.worker import FAULT, Worker
+from deltamark.dataflow.types import FOREVER
+from deltamark.errors import DeltamarkError
+
+SPINS = 4000
+"""The loads of an awaited word before a worker lets other threads run, if each has a core of its own. Not measured."""
+
+START_S = 1.0
+"""Seconds that the start of threads may take. Not measured."""
+
+ResultT = TypeVar("ResultT")
+
+
+class _Call(Generic[ResultT]):
+    """A call in another thread. Ctrl-C may come before it is known whether the thread begins it."""
+
+    def __init__(self, do: Callable[[], ResultT]) -> None:
+        self._do, self._begun, self._ended = do, Lock(), Event()
+        self.result: ResultT | None = None
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        if not self._begun.acquire(blocking=False):
+            return  # it was cancelled
+        try:
+            self.result = self._do()
+        except BaseException as error:  # noqa: BLE001 (the caller raises it)
+            self.error = error
+        finally:
+            self._ended.set()
+
+    def wait(self) -> None:
+        self._ended.wait()
+
+    def cancel(self) -> None:
+        """Let the call never begin; if it has begun, wait for its end, however often Ctrl-C is pressed."""
+        if self._begun.acquire(blocking=False):
+            self._ended.set()
+        while not self._ended.is_set():
+            with suppress(KeyboardInterrupt):
+                self._ended.wait()
+
+
+class Threads:
+    """Several threads that run one function at once. count: their number."""
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+        self._pool: ThreadPoolExecutor | None = None
+        self._process = 0
+        self._heeded = ctypes.c_int64()
+        """The word that all kernels in these threads heed."""
+
+    def run(self, do: Callable[[int], ResultT]) -> list[ResultT]:
+        """Call a function with each number below `count`, each in a thread of its own; return the results.
+
+        If one of them fails, or Ctrl-C ends the wait for them, all are stopped.
+        """
+        self._heeded.value = 0
+        calls = [_Call(partial(self._heeding, do, number)) for number in range(self.count)]
+        try:
+            pool = self._threads()
+            for each in calls:
+                pool.submit(each.run)
+            for each in calls:
+                each.wait()
+        except BaseException:
+            self.stop()
+            for each in calls:
+                each.cancel()
+            raise
+        errors = [each.error for each in calls if each.error is not None]
+        if errors:
+            raise min(errors, key=lambda error: isinstance(error, StoppedError))
+        return [each.result for each in calls]  # type: ignore[misc]  # they have ended without an error
+
+    def start(self) -> None:
+        """Start all threads. Those that take longer than START_S are started by later calls."""
+        barrier = Barrier(self.count, timeout=START_S)
+
+        def meet(_number: int) -> None:
+            with suppress(BrokenBarrierError):
+                barrier.wait()
+
+        self.run(meet)
+
+    def stop(self) -> None:
+        """Let all kernels in these threads return."""
+        self._heeded.value = 1
+
+    def close(self) -> None:
+        """End the threads. Later calls start them again."""
+        pool, self._pool = self._pool, None
+        if pool is not None and self._process == os.getpid():
+            pool.shutdown()
+
+    def _threads(self) -> ThreadPoolExecutor:
+        if self._pool is None or self._process != os.getpid():
+            self._pool = ThreadPoolExecutor(self.count, "deltamark worker")
+            self._process = os.getpid()
+        return self._pool
+
+    def _heeding(self, do: Callable[[int], ResultT], number: int) -> ResultT:
+        try:
+            with heeding(self._heeded):
+                return do(number)
+        except StoppedError:
+            raise
+        except BaseException:
+            self.stop()
+            raise
+
+
+class WorkerThreads:
+    """The workers of a dataflow, and the threads in which they run."""
+
+    def __init__(self, workers: Sequence[Worker]) -> None:
+        self._workers, self._threads = workers, Threads(len(workers))
+        self._failures: list[tuple[int, int, int, DeltamarkError]] = []
+        """The step, the time, the worker and the error of each failure of an operator."""
+        if len(workers) > 1:
+            spins, unlocked = _spins(len(workers)), Unlocked(run, types.int64, types.int64)
+            for each in workers:
+                each.run_kernels, each.wait = unlocked, self._wait
+                each.program.write(each.program.spins, spins)
+            self._threads.start()
+
+    def run(self, do: Callable[[Worker], ResultT]) -> list[ResultT]:
+        """Call a function with every worker, all at once; return the results, or raise the first failure."""
+        if len(self._workers) == 1:
+            return [do(self._workers[0])]
+        try:
+            return self._threads.run(lambda number: self._run_one(do, number))
+        except StoppedError:
+            if not self._failures:
+                raise
+            raise min(self._failures, key=lambda failure: failure[:3])[3] from None
+        finally:
+            self._failures = []
+            for each in self._workers:
+                each.program.write(each.program.stop, 0)
+
+    def close(self) -> None:
+        self._threads.close()
+
+    def _run_one(self, do: Callable[[Worker], ResultT], number: int) -> ResultT:
+        worker = self._workers[number]
+        worker.failed_step = FAULT
+        try:
+            return do(worker)
+        except DeltamarkError as error:
+            if worker.failed_step == FAULT:
+                raise
+            time = FOREVER if error.time is None else error.time
+            self._failures.append((worker.failed_step, time, number, error))
+            for each in self._workers:
+                each.program.write(each.program.stop, 1)
+            raise StoppedError from None
+
+    def _wait(self, worker: Worker) -> None:
+        """Let other threads run; raise an error if a worker has failed at a step before this one's."""
+        if any(step < worker.step for step, *_ in self._failures):
+            raise StoppedError
+        os.sched_yield()
+
+
+def _spins(workers: int) -> int:
+    """Return the number of loads of an awaited word; 0 unless each worker has a core."""
+    return SPINS if workers <= len(os.sched_getaffinity(0)) else 0

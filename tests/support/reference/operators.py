@@ -22,6 +22,7 @@ from deltamark.dataflow.operators.null_row import NullRow
 from deltamark.dataflow.operators.sample import SALT, Sample
 from deltamark.dataflow.operators.threshold import Threshold
 from deltamark.dataflow.operators.top import TopK
+from deltamark.dataflow.operators.window import Window, WindowFunction
 from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.types import LARGEST, NULL
 
@@ -129,6 +130,39 @@ def top(node: TopK, time: int, rows: Rows) -> Rows:
     return found
 
 
+def window(node: Window, time: int, rows: Rows) -> Rows:
+    found: list[tuple[Row, int]] = []
+    for members in grouped(node.rows, state(rows, time), node.keys).values():
+        ranked = list(members)
+        others = [(name, "ascending") for name in node.rows.schema.names if name not in dict(node.order)]
+        for name, direction in reversed([*node.order, *others]):
+            ranked.sort(key=lambda row: ordered(named(node.rows, row)[name]), reverse=direction == "descending")
+        copies = [row for row in ranked for _ in range(members[row])]
+        places = [picked(node.rows, row, [name for name, _ in node.order]) for row in copies]
+        for at, row in enumerate(copies):
+            values = tuple(called(node, each, copies, places, at) for each in node.functions)
+            if not node.limit or values[0] <= node.limit:
+                found.append(((*row, *values), 1))
+    return consolidated(found)
+
+
+def called(node: Window, function: WindowFunction, copies: list[Row], places: list[Row], at: int) -> int:
+    """Return the value of a function for the row at a place. copies, places: the rows, and what they are ordered by."""
+    first, end = places.index(places[at]), at + 1
+    if function.state == "rank":
+        return first + 1
+    if function.state == "dense_rank":
+        return len(set(places[:end]))
+    if function.with_peers:
+        end = len(places) - places[::-1].index(places[at])
+    if not function.of:
+        return end
+    values = [value for row in copies[:end] if (value := named(node.rows, row)[function.of]) != NULL]
+    if function.state == "count":
+        return len(values)
+    return {"sum": sum, "smallest": min, "largest": max}[function.state](values) if values else NULL
+
+
 def bound(node: MovingThreshold, time: int, rows: Rows, limits: Rows) -> Rows:
     limit_of = grouped(node.limits, limits, node.limit_keys)
     several = (TwoLimitsError(found, time) for found in limit_of.values() if sum(found.values()) > 1)
@@ -189,5 +223,5 @@ def consolidate(_: Node, __: int, rows: Rows) -> Rows:
 OPERATORS: dict[type[Node], Callable[..., Rows]] = {
     Filter: where, Project: select, Concat: concat, Negate: negate, Aggregate: aggregate, Threshold: threshold,
     Join: join, Extreme: extreme, TopK: top, MovingThreshold: bound, NullRow: or_null, Consolidate: consolidate,
-    Sample: sample,
+    Sample: sample, Window: window,
 }  # fmt: skip

@@ -44,7 +44,7 @@ def columns_read(root: Node) -> dict[Node, Names]:
     return columns
 
 
-def _read(node: Node, names: Names) -> list[Names]:  # noqa: C901 (a case for each class)
+def _read(node: Node, names: Names) -> list[Names]:
     """Return the columns of its inputs that a node reads, from its own columns that are read."""
     below = [set(each.schema.names) for each in node.inputs]
     match node:

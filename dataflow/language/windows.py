@@ -76,7 +76,10 @@ def _type(name: str, function: WindowExpr, schema: Schema) -> Type:
             return Type("int", 0, 0, rows)
         case "sum" if of.kind == "int":
             low, high = min(of.low, 0) * rows, max(of.high, 0) * rows
-            return Type("int", of.scale, max(low, -LARGEST), min(high, LARGEST), nullable=of.nullable)
+            if max(-low, high) > LARGEST:
+                actual, remedy = f"{name} = {function.of} ({of})", "narrow its bounds, or those of the rows"
+                raise DeltamarkError("a running sum may need more than 64 bits", actual, remedy)
+            return Type("int", of.scale, low, high, nullable=of.nullable)
         case "smallest" | "largest" if of.kind != "text":
             return of
     raise DeltamarkError(f"no {function.state} of this type", f"{name} = {function.of} ({of})", "name another column")

@@ -17,6 +17,7 @@ from deltamark.dataflow.kernels.expressions import SUBTRACT_FROM
 from deltamark.dataflow.kernels.groups import garbage
 from deltamark.dataflow.kernels.groups.grouped_rows import (
     GROUP_WORDS,
+    MANY_COPIES,
     NEGATIVE,
     OUT_OF_BOUNDS,
     TWO_LIMITS,
@@ -111,6 +112,9 @@ class GroupedState:
             return negative_multiplicity(program, row, time)
         if error == TWO_LIMITS:
             return wrong_row("more than one limit", program, row, time, "give at most one row of limits a key")
+        if error == MANY_COPIES:
+            remedy = "add a limit, or functions that are equal for equal rows"
+            return wrong_row("too many copies of a row to number", program, row, time, remedy)
         if error == OUT_OF_BOUNDS:
             remedy = "retract only what was inserted before, and keep to the declared number of rows"
             return wrong_row("a sum or a number of rows is out of bounds", program, row, time, remedy)

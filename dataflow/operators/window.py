@@ -25,6 +25,7 @@ from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import too_wide, wraps
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
 from deltamark.dataflow.kernels.groups.grouped_rows import (
+    MANY_COPIES,
     NEGATIVE,
     OUT_OF_BOUNDS,
     GroupedRowsBlock,
@@ -60,6 +61,9 @@ State = Literal["rank", "row_number", "dense_rank", "count", "sum", "smallest", 
 
 RANK, ROW_NUMBER, DENSE_RANK, COUNT, SUM, SMALLEST, LARGEST = range(7)
 STATES: tuple[State, ...] = State.__args__  # type: ignore[attr-defined]
+
+MAX_COPIES = 1 << 24
+"""The most copies of a row that may have different values, each of which is a row of the result."""
 
 TIES = ("row_number", "count", "sum", "smallest", "largest")
 """The states that may differ among rows that are equal in order."""
@@ -496,16 +500,30 @@ def _add(op: WindowBlock, states: Array, last: int, slot: int, weight: int) -> b
 @kernel
 def _pass(op: WindowBlock, slot: int, row: RowRecord, old: int) -> bool:
     """Add a row to the states, and emit how its values change; return whether they are in bounds."""
-    new, fits = row.weight, True
-    if op.by_copy != 0:
-        for copy in range(max(old, new)):
-            fits &= _step(op, slot, row, int(copy < old), int(copy < new))
-    else:
-        fits = _step(op, slot, row, old, new)
+    new = row.weight
+    fits = _pass_copies(op, slot, row, old) if op.by_copy != 0 else _step(op, slot, row, old, new)
     if new != 0:
         state = _state_at(op, slot)
         for at in range(op.states):
             state[at] = op.new[at]
+    return fits
+
+
+@kernel
+def _pass_copies(op: WindowBlock, slot: int, row: RowRecord, old: int) -> bool:
+    """Add the copies of a row to the states one by one; those behind a limit, whose values nobody needs, at once."""
+    new, fits, has_limit = row.weight, True, op.limit != 0 and op.limits_peers == 0
+    if not has_limit and max(old, new) > MAX_COPIES:
+        fail(op, MANY_COPIES, 0, slot)
+        return False
+    for copy in range(max(old, new)):
+        old_is_done = copy >= old or op.old[op.limit_state] >= op.limit
+        new_is_done = copy >= new or op.new[op.limit_state] >= op.limit
+        if has_limit and old_is_done and new_is_done:
+            _add(op, op.old, op.old_last, slot, max(old - copy, 0))
+            _add(op, op.new, op.new_last, slot, max(new - copy, 0))
+            break
+        fits &= _step(op, slot, row, int(copy < old), int(copy < new))
     return fits
 
 

@@ -184,6 +184,10 @@ def running(choices: Choices, schema: Schema) -> WindowExpr:
     numbers = [each.name for each in schema.fields if each.type.kind == "int"]
     others = [each.name for each in schema.fields if each.type.kind not in ("text", "int")]
     function = choices.pick([running_sum, running_smallest, running_largest, running_count])
+    if function is running_sum:
+        numbers = [
+            each for each in numbers if max(map(abs, (schema[each].low, schema[each].high))) * schema.rows < 2**63
+        ]
     of = choices.pick([*numbers, *(others if function is not running_sum else [])] or [""])
     return (function if of else running_count)(of, with_peers=choices.pick([True, False]))
 

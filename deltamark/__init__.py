@@ -33,6 +33,14 @@ if TYPE_CHECKING:
     from deltamark.dataflow.language.expr import when as when
     from deltamark.dataflow.language.motif import Atom as Atom
     from deltamark.dataflow.language.motif import delta_query as delta_query
+    from deltamark.dataflow.language.windows import WindowExpr as WindowExpr
+    from deltamark.dataflow.language.windows import dense_rank as dense_rank
+    from deltamark.dataflow.language.windows import rank as rank
+    from deltamark.dataflow.language.windows import row_number as row_number
+    from deltamark.dataflow.language.windows import running_count as running_count
+    from deltamark.dataflow.language.windows import running_largest as running_largest
+    from deltamark.dataflow.language.windows import running_smallest as running_smallest
+    from deltamark.dataflow.language.windows import running_sum as running_sum
     from deltamark.dataflow.motifs.static import StaticMotif as StaticMotif
     from deltamark.dataflow.runtime.dataflow import Dataflow as Dataflow
     from deltamark.dataflow.runtime.dataflow import Hold as Hold

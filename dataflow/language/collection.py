@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import count as count_from
 from math import prod
 from numbers import Integral, Real
 from typing import TYPE_CHECKING, Literal, NoReturn
@@ -31,6 +32,7 @@ from deltamark.dataflow.language.expr import (
     ratio_columns,
 )
 from deltamark.dataflow.language.iteration import looped
+from deltamark.dataflow.language.windows import WindowExpr, row_number, window_functions
 from deltamark.dataflow.operators.aggregate import Aggregate, Sum
 from deltamark.dataflow.operators.consolidate import Consolidate
 from deltamark.dataflow.operators.extreme import Extreme
@@ -42,6 +44,7 @@ from deltamark.dataflow.operators.null_row import NullRow
 from deltamark.dataflow.operators.sample import Sample
 from deltamark.dataflow.operators.threshold import Threshold
 from deltamark.dataflow.operators.top import Direction, TopK
+from deltamark.dataflow.operators.window import Window
 from deltamark.dataflow.plan.terms import Ratio, Term, column, null
 from deltamark.dataflow.types import LARGEST, Field, Schema, Type, spanning
 from deltamark.errors import DeltamarkError, unknown_attribute
@@ -264,23 +267,56 @@ class Collection:
         """Keep the rows of each group in which the column `of` is smallest, as `largest` does."""
         return self._extreme(of, by, "smallest", levels)
 
-    def top(self, k: int, order: Sequence[str]) -> Collection:
-        """Keep the first k rows, counting multiplicity (ORDER BY ... LIMIT k).
+    def top(self, k: int, order: Sequence[str], by: Names = ()) -> Collection:
+        """Keep the first k rows, or the first k of each group, counting multiplicity (ORDER BY ... LIMIT k).
 
         `sales.top(10, ["-price", "shop"])` orders by descending price, then by shop. Ties are broken by the remaining
         columns, ascending.
         """
         if not isinstance(k, int) or k < 1:
             raise DeltamarkError("no such number of rows", k, "give at least 1")
-        given: list[tuple[str, Direction]] = [
-            (each.removeprefix("-"), "descending" if each.startswith("-") else "ascending") for each in order
-        ]
+        keys = _names(by)
+        if keys:
+            place = next(name for at in count_from(1) if (name := f"place_{at}") not in self.schema.names)
+            return self.window(keys, order, k, **{place: row_number()}).select(*self.schema.names)
+        given = self._directions(order)
         named = {name for name, _ in given}
-        for name in named:
-            self.schema[name]  # an unknown column is an error
         rest: list[tuple[str, Direction]] = [(name, "ascending") for name in self.schema.names if name not in named]
         schema = replace(self.schema, rows=min(k, self.schema.rows))
         return Collection(TopK(self.node, k, (*given, *rest), schema=schema))
+
+    def window(
+        self, by: Names = (), order: Sequence[str] = (), limit: int | None = None, **functions: WindowExpr
+    ) -> Collection:
+        """Add functions of each row and the rows before it in its group (OVER (PARTITION BY ... ORDER BY ...)).
+
+        `sales.window(by="shop", order=["-price"], place=rank(), sold=running_sum("price"))`
+
+        order: as for `top`. limit: keep only the rows for which the first function, which is a place or a rank, is at
+        most this. NULL comes first, and in descending order last.
+        """
+        keys, directions = _names(by), self._directions(order)
+        columns = list(window_functions(functions, self.schema))
+        if not columns:
+            raise DeltamarkError("a window without a function", "no function", "add one: place=row_number()")
+        first = columns[0][0]
+        if limit is not None and (not isinstance(limit, int) or limit < 1):
+            raise DeltamarkError("no such number of rows", limit, "give at least 1")
+        if limit is not None and first.state not in ("row_number", "rank", "dense_rank"):
+            raise DeltamarkError("a limit of a function that is no place", str(first), "begin with row_number()")
+        for name in keys:
+            self.schema[name]  # an unknown column is an error
+        fields = [*self.schema.fields, *(Field(each.name, type_) for each, type_ in columns)]
+        refuse_repeated([field.name for field in fields])
+        schema = Schema(tuple(fields), self.schema.rows)
+        called = tuple(each for each, _ in columns)
+        return Collection(Window(self.node, keys, tuple(directions), called, limit or 0, schema=schema))
+
+    def _directions(self, order: Sequence[str]) -> list[tuple[str, Direction]]:
+        """Return the columns of an order, of which those with a sign are descending."""
+        for each in order:
+            self.schema[each.removeprefix("-")]  # an unknown column is an error
+        return [(each.removeprefix("-"), "descending" if each.startswith("-") else "ascending") for each in order]
 
     def sample(self, fraction: float, by: Names = ()) -> Collection:
         """Keep a fraction of the rows, or of some columns' values with their rows: `sales.sample(0.1, by="shop")`.

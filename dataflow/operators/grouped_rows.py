@@ -10,14 +10,16 @@ from deltamark.dataflow.builder.keys import KeyIds, NamedValue
 from deltamark.dataflow.builder.program import BlockAddress, Program, VectorAddress
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.builder.sweeps import TextStore
-from deltamark.dataflow.builder.texts import text_store
+from deltamark.dataflow.builder.texts import prefix, text_store
 from deltamark.dataflow.kernels.core.blocks import Array8
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, view
 from deltamark.dataflow.kernels.expressions import SUBTRACT_FROM
 from deltamark.dataflow.kernels.groups import garbage
 from deltamark.dataflow.kernels.groups.grouped_rows import (
     GROUP_WORDS,
+    MANY_COPIES,
     NEGATIVE,
+    OUT_OF_BOUNDS,
     TWO_LIMITS,
     WIDE_WEIGHT,
     GroupedRowsBlock,
@@ -28,7 +30,7 @@ from deltamark.dataflow.kernels.groups.grouped_rows import (
 from deltamark.dataflow.kernels.ordered.btree import MAX_DEPTH, BTree
 from deltamark.dataflow.kernels.text.pool import TextPool
 from deltamark.dataflow.operators.errors import negative_multiplicity, wide_weight, wrong_row
-from deltamark.dataflow.types import Schema, Type
+from deltamark.dataflow.types import SHORT, Schema, Type
 from deltamark.errors import DeltamarkError
 
 TABLE_ENTRIES = 1024
@@ -58,16 +60,21 @@ class StoredColumn:
 
 @dataclass(frozen=True)
 class RowInput:
-    """An input of an operator over grouped rows: its stream, the cell of its keys, and its stored columns."""
+    """An input of an operator over grouped rows: its stream, the cell of its keys, and its stored columns.
+
+    state_words: the words of the operator behind the values of a record.
+    """
 
     stream: Stream
     key: VectorAddress
     columns: Sequence[StoredColumn]
+    state_words: int = 0
 
     def block(self, *, is_limits: bool) -> BlockAddress:
         """Make the table of the rows."""
         stream, program, count = self.stream, self.stream.program, len(self.columns)
-        reserve, unset, words = program.memory.reserve, program.memory.reserve_unset, RowRecord.size_in_words + count
+        reserve, unset = program.memory.reserve, program.memory.reserve_unset
+        words = RowRecord.size_in_words + count + self.state_words
         records = unset(UNBOUNDED_WORDS)
         view(records, words)[:] = 0
         return program.block(
@@ -107,6 +114,12 @@ class GroupedState:
             return negative_multiplicity(program, row, time)
         if error == TWO_LIMITS:
             return wrong_row("more than one limit", program, row, time, "give at most one row of limits a key")
+        if error == MANY_COPIES:
+            remedy = "add a limit, or functions that are equal for equal rows"
+            return wrong_row("too many copies of a row to number", program, row, time, remedy)
+        if error == OUT_OF_BOUNDS:
+            remedy = "retract only what was inserted before, and keep to the declared number of rows"
+            return wrong_row("a sum or a number of rows is out of bounds", program, row, time, remedy)
         return wrong_row("a denominator that is not positive", program, row, time, "divide by a number of rows")
 
 
@@ -148,21 +161,38 @@ def stored_columns(
     ]
 
 
+def with_prefixes(stream: Stream, columns: Sequence[StoredColumn]) -> tuple[list[StoredColumn], list[int]]:
+    """Insert the first bytes of each text before its number; return the columns, and the positions of the numbers."""
+    stored: list[StoredColumn] = []
+    positions = []
+    for column in columns:
+        if column.is_text:
+            first = prefix(stream.program, stream.size, stream.column(column.name))
+            stored.append(StoredColumn("", SHORT, reverse_order(stream, first, column.minuend), column.minuend))
+            positions.append(len(stored))
+        stored.append(column)
+    return stored, positions
+
+
 def grouped_rows(
     step: GroupStep,
     keys: KeyIds,
     inputs: Sequence[RowInput],
     *,
     order: RowOrder | None = None,
+    added: Sequence[str] = (),
     **fields: int,
 ) -> Stream:
-    """Append an operator over grouped rows, given its own fields; return the stream of its first input's columns."""
+    """Append an operator over grouped rows, given its own fields; return the stream of its first input's columns.
+
+    added: the columns that the operator computes.
+    """
     program, columns = inputs[0].stream.program, inputs[0].columns
     tables = [each.block(is_limits=place == 1) for place, each in enumerate(inputs)]
     fields |= dict(zip(("rows", "limits"), tables, strict=False))
     if order is not None:
         fields["order"] = order.block(program, RowTable(tables[0]))
-    size, time, diff, *out = (program.cell(), *(program.vector() for _ in range(2 + len(columns))))
+    size, time, diff, *out = (program.cell(), *(program.vector() for _ in range(2 + len(columns) + len(added))))
     memory, address = program.memory, program.read
     block = program.add(
         step, keys=keys.block,
@@ -176,7 +206,8 @@ def grouped_rows(
         for column, stored in enumerate(each.columns):
             if stored.is_text:
                 program.sweeper.add_marker(program.part, partial(_mark, table, column, int(stored.minuend is not None)))
-    cells = {column.name: (cell, column.minuend) for column, cell in zip(columns, out, strict=True)}
+    cells = {column.name: (cell, column.minuend) for column, cell in zip(columns, out, strict=False)}
+    cells |= {name: (cell, None) for name, cell in zip(added, out[len(columns) :], strict=True)}
     stream = Stream(program, size, time, diff, lambda name: reverse_order(stream, *cells[name]))
     return stream
 

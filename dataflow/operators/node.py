@@ -115,9 +115,6 @@ class Emission(Protocol):
 class Node(PlanNode):
     """The base of all operations. Methods without a body here have no default."""
 
-    consolidated: ClassVar[bool] = False
-    """Whether a result always has one update per row and time."""
-
     parallel: ClassVar[bool] = True
     """Whether the operator runs on several workers."""
 
@@ -131,6 +128,11 @@ class Node(PlanNode):
     def description(self, required: Collection[str]) -> str:
         """Describe the arguments in SQL: `by shop: sum(price) AS total`; empty if there are none."""
         return ""
+
+    @property
+    def consolidated(self) -> bool:
+        """Whether a result always has one update per row and time."""
+        return False
 
     # analyses: call `is_unique` and `expected_rows`, which keep what they have found
 

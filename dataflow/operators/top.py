@@ -12,7 +12,6 @@ from typing import ClassVar, Literal
 
 from deltamark.dataflow.builder.keys import RowCount, key_ids, key_of
 from deltamark.dataflow.builder.stream import Stream
-from deltamark.dataflow.builder.texts import prefix
 from deltamark.dataflow.kernels.core.blocks import Array, Inline
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
@@ -35,14 +34,12 @@ from deltamark.dataflow.operators.distribution import Columns, Distribution, Ope
 from deltamark.dataflow.operators.grouped_rows import (
     RowInput,
     RowOrder,
-    StoredColumn,
     grouped_rows,
-    reverse_order,
     stored_columns,
+    with_prefixes,
 )
 from deltamark.dataflow.operators.node import Emission, JoinReads, Node, Requirement
 from deltamark.dataflow.plan.term_sql import identifier
-from deltamark.dataflow.types import SHORT
 
 Direction = Literal["ascending", "descending"]
 
@@ -88,25 +85,12 @@ def _top(stream: Stream, node: TopK) -> Stream:
     key = key_of(stream, (), ())
     keys = key_ids(stream.program, key, RowCount(1), stream.size)
     compared = stored_columns(stream, dict.fromkeys(name for name, _ in node.order), node.schema, descending)
-    stored, texts = _with_prefixes(stream, compared)
+    stored, texts = with_prefixes(stream, compared)
     return grouped_rows(
         TOP, keys, [RowInput(stream, key.cell, stored)],
         order=RowOrder(RowRecord.size_in_words, len(stored), texts), places=node.k, free_places=node.k,
         placed=stream.program.memory.reserve_unset(UNBOUNDED_WORDS),
     )  # fmt: skip
-
-
-def _with_prefixes(stream: Stream, columns: Sequence[StoredColumn]) -> tuple[list[StoredColumn], list[int]]:
-    """Insert the first bytes of each text before its number; return the columns, and the positions of the numbers."""
-    stored: list[StoredColumn] = []
-    positions = []
-    for column in columns:
-        if column.is_text:
-            first = prefix(stream.program, stream.size, stream.column(column.name))
-            stored.append(StoredColumn("", SHORT, reverse_order(stream, first, column.minuend), column.minuend))
-            positions.append(len(stored))
-        stored.append(column)
-    return stored, positions
 
 
 class TopBlock(GroupedRowsBlock):

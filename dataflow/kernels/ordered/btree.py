@@ -342,6 +342,15 @@ def following(tree: BTree, position: int) -> int:
     return _position(tree, position // FANOUT, position % FANOUT + 1)
 
 
+@kernel
+def preceding(tree: BTree, position: int) -> int:
+    """Return the position before this one, which is not the end; 0 if there is none."""
+    if position % FANOUT > 0:
+        return position - 1
+    left = _node(tree, position // FANOUT).left
+    return left * FANOUT + _node(tree, left).count - 1 if left != 0 else 0
+
+
 @inline
 def slot_at(tree: BTree, position: int) -> int:
     """Return the slot of the record at a position."""

@@ -12,6 +12,16 @@ from support.written_plans.thresholds import above, below
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.expr import RatioExpr, SumExpr, bind, col, count
+from deltamark.dataflow.language.windows import (
+    WindowExpr,
+    dense_rank,
+    rank,
+    row_number,
+    running_count,
+    running_largest,
+    running_smallest,
+    running_sum,
+)
 from deltamark.dataflow.types import Schema
 
 
@@ -155,6 +165,33 @@ def top(choices: Choices, pool: list[Grown]) -> Grown:
     return Grown(rows.top(places, ordering), signed=False)
 
 
+def window(choices: Choices, pool: list[Grown]) -> Grown:
+    rows = states(choices, pool)
+    keys, order = choices.picks(rows.schema.names, most=2), choices.picks(rows.schema.names, most=2)
+    ordering = [choices.pick(["", "-"]) + name for name in order]
+    functions = [choices.pick([place, running])(choices, rows.schema) for _ in range(choices.pick([1, 2]))]
+    is_place = functions[0].state in ("row_number", "rank", "dense_rank") and not functions[0].with_peers
+    limit = choices.pick([None, 1, 2, 3]) if is_place else None
+    names = unused(rows.schema.names, *(f"w{at}" for at in range(len(functions))))
+    return Grown(rows.window(keys, ordering, limit, **dict(zip(names, functions, strict=True))), signed=False)
+
+
+def place(choices: Choices, _: Schema) -> WindowExpr:
+    return choices.pick([row_number, rank, dense_rank])()
+
+
+def running(choices: Choices, schema: Schema) -> WindowExpr:
+    numbers = [each.name for each in schema.fields if each.type.kind == "int"]
+    others = [each.name for each in schema.fields if each.type.kind not in ("text", "int")]
+    function = choices.pick([running_sum, running_smallest, running_largest, running_count])
+    if function is running_sum:
+        numbers = [
+            each for each in numbers if max(map(abs, (schema[each].low, schema[each].high))) * schema.rows < 2**63
+        ]
+    of = choices.pick([*numbers, *(others if function is not running_sum else [])] or [""])
+    return (function if of else running_count)(of, with_peers=choices.pick([True, False]))
+
+
 def compare(choices: Choices, pool: list[Grown]) -> Grown | None:
     """Keep the rows that compare with a sum or an average of their key."""
     rows = states(choices, pool)
@@ -200,6 +237,6 @@ def consolidate(choices: Choices, pool: list[Grown]) -> Grown:
 
 STEPS = [
     join, compare, aggregate, half_join, extreme, top, distinct, threshold, concat, subtract_some, where, select,
-    or_null, negate, consolidate, there_and_back, surplus, join, compare, aggregate, sample,
+    or_null, negate, consolidate, there_and_back, surplus, join, compare, aggregate, sample, window,
 ]  # fmt: skip
 WILD_STEPS = [*STEPS, bound_by_any]

@@ -41,3 +41,9 @@ class WideSumError(PlanError):
     """A sum that 64 bits do not hold."""
 
     cause = "a sum needs more than 64 bits"
+
+
+class ManyCopiesError(PlanError):
+    """A row with more copies than can have values of their own."""
+
+    cause = "too many copies of a row to number"

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
-from support.reference.errors import NegativeError, PlanError, TwoLimitsError, WideSumError, raise_one
+from support.reference.errors import ManyCopiesError, NegativeError, PlanError, TwoLimitsError, WideSumError, raise_one
 from support.reference.rows import Row, Rows, consolidated, named, picked
 from support.reference.terms import evaluate, ordered
 
@@ -22,6 +22,7 @@ from deltamark.dataflow.operators.null_row import NullRow
 from deltamark.dataflow.operators.sample import SALT, Sample
 from deltamark.dataflow.operators.threshold import Threshold
 from deltamark.dataflow.operators.top import TopK
+from deltamark.dataflow.operators.window import MAX_COPIES, Window, WindowFunction
 from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.types import LARGEST, NULL
 
@@ -129,6 +130,50 @@ def top(node: TopK, time: int, rows: Rows) -> Rows:
     return found
 
 
+def window(node: Window, time: int, rows: Rows) -> Rows:
+    by_copy, first = any(each.orders_ties for each in node.functions), node.functions[0]
+    to_place = node.limit and first.state == "row_number" and not any(each.with_peers for each in node.functions)
+    many = (row for row, count in rows.items() if by_copy and not to_place and count > MAX_COPIES)
+    raise_one([*negatives(rows, time), *(ManyCopiesError(row, time) for row in many)])
+    found: list[tuple[Row, int]] = []
+    most = node.limit if to_place else MAX_COPIES
+    for members in grouped(node.rows, rows, node.keys).values():
+        ranked = list(members)
+        others = [(name, "ascending") for name in node.rows.schema.names if name not in dict(node.order)]
+        for name, direction in reversed([*node.order, *others]):
+            ranked.sort(key=lambda row: ordered(named(node.rows, row)[name]), reverse=direction == "descending")
+        for row, before in ((row, ranked[:at]) for at, row in enumerate(ranked)):
+            weights = {each: members[each] for each in before}
+            copies = range(1, min(members[row], most) + 1) if by_copy else [members[row]]
+            for copy in copies:
+                values = tuple(
+                    called(node, each, weights | {row: copy}, row, ranked, members) for each in node.functions
+                )
+                if not node.limit or values[0] <= node.limit:
+                    found.append(((*row, *values), 1 if by_copy else copy))
+    return consolidated(found)
+
+
+def called(node: Window, function: WindowFunction, weights: Rows, row: Row, ranked: list[Row], members: Rows) -> int:
+    """Return the value of a function for a row. weights: the rows up to this one. ranked, members: all rows."""
+    place = {each: picked(node.rows, each, dict(node.order)) for each in ranked}
+    earlier = [each for each in weights if place[each] != place[row]]
+    if function.state == "rank":
+        return sum(members[each] for each in earlier) + 1
+    if function.state == "dense_rank":
+        return len({place[each] for each in earlier}) + 1
+    if function.with_peers:
+        weights = {each: members[each] for each in ranked if each in earlier or place[each] == place[row]}
+    if not function.of:
+        return sum(weights.values())
+    values = {each: value for each in weights if (value := named(node.rows, each)[function.of]) != NULL}
+    if function.state == "count":
+        return sum(weights[each] for each in values)
+    if function.state == "sum":
+        return sum(weights[each] * value for each, value in values.items()) if values else NULL
+    return {"smallest": min, "largest": max}[function.state](values.values(), default=NULL)
+
+
 def bound(node: MovingThreshold, time: int, rows: Rows, limits: Rows) -> Rows:
     limit_of = grouped(node.limits, limits, node.limit_keys)
     several = (TwoLimitsError(found, time) for found in limit_of.values() if sum(found.values()) > 1)
@@ -189,5 +234,5 @@ def consolidate(_: Node, __: int, rows: Rows) -> Rows:
 OPERATORS: dict[type[Node], Callable[..., Rows]] = {
     Filter: where, Project: select, Concat: concat, Negate: negate, Aggregate: aggregate, Threshold: threshold,
     Join: join, Extreme: extreme, TopK: top, MovingThreshold: bound, NullRow: or_null, Consolidate: consolidate,
-    Sample: sample,
+    Sample: sample, Window: window,
 }  # fmt: skip

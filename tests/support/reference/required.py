@@ -11,6 +11,7 @@ from deltamark.dataflow.operators.linear import Concat, Filter, Negate, Project
 from deltamark.dataflow.operators.moving_threshold import MovingThreshold
 from deltamark.dataflow.operators.node import Node, walk
 from deltamark.dataflow.operators.sample import Sample
+from deltamark.dataflow.operators.window import Window
 
 Names = set[str]
 
@@ -23,7 +24,7 @@ def is_whole(root: Node) -> bool:
 
 def _reads_all(node: Node, columns: dict[Node, Names]) -> bool:
     match node:
-        case Extreme():
+        case Extreme() | Window():
             return columns[node.rows] >= set(node.rows.schema.names)
         case MovingThreshold():  # it keeps a computed value, but not the columns of its term
             return columns[node] | {*node.row_keys} >= set(node.rows.schema.names)
@@ -60,6 +61,9 @@ def _read(node: Node, names: Names) -> list[Names]:
             return [(names & each) | {*keys} for each, keys in zip(below, node.keys, strict=True)]
         case Sample():
             return [names | {*node.by}]
+        case Window() if not node.orders_ties:
+            of = {each.of for each in node.functions if each.of}
+            return [(names & below[0]) | {*node.keys, *dict(node.order)} | of]
         case Extreme():
             return [names | {*node.keys, node.column}]
         case MovingThreshold():

@@ -7,6 +7,15 @@ from support.written_plans.thresholds import above, below
 
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col, count, when
+from deltamark.dataflow.language.windows import (
+    dense_rank,
+    rank,
+    row_number,
+    running_count,
+    running_largest,
+    running_smallest,
+    running_sum,
+)
 from deltamark.dataflow.sql.query import sql
 from deltamark.dataflow.types import BOOL, SHORT, TEXT, code_type, date_type, integer
 
@@ -75,6 +84,19 @@ OPERATORS = {
     "top-by-text": notes.top(3, ["-text", "other"]),
     "top-by-missing-text": items.left_join(notes, on="key").top(4, ["text", "-other"]),
     "where-on-short-text": labels.where(col.name.is_in(["a", "b"])),
+    "place": items.window("key", ["-value"], place=row_number()),
+    "place-in-all": items.window((), ["value", "word"], place=row_number()).select("word", "place"),
+    "ranks": items.window("key", ["value"], place=rank(), dense=dense_rank()).select("key", "place", "dense"),
+    "rank-by-text": notes.window("key", ["-text"], place=rank()),
+    "place-by-text-in-groups-of-text": notes.window("other", ["text"], place=row_number()).select("key", "place"),
+    "running-sums": items.window("word", ["key"], a=running_sum("value"), b=running_sum("value", with_peers=True)),
+    "running-extremes": items.window("key", ["word"], a=running_smallest("value"), b=running_largest("word")),
+    "running-counts": padded.window("key", ["-value"], a=running_count("amount"), b=running_count(with_peers=True)),
+    "running-sum-of-what-is-missing": padded.window((), ["key"], a=running_sum("amount"), b=running_largest("amount")),
+    "top-by-key": items.top(2, ["-value"], by="key"),
+    "first-ranks": items.window("key", ["value"], 2, place=rank(), n=running_count(with_peers=True)),
+    "first-dense-ranks": items.window("word", ["-value"], 2, place=dense_rank(), sum=running_sum("key")),
+    "window-of-a-window": items.window("key", ["value"], a=row_number()).window("a", ["word"], 1, b=row_number()),
     "sample": items.sample(0.5),
     "sample-of-keys": items.sample(0.5, by=("word", "key")).select("value"),
     "sample-of-texts": notes.sample(0.5, by="text"),

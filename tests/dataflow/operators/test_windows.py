@@ -1,0 +1,129 @@
+"""Laws of windows: their functions are those of SQL, and a change costs the rows whose values it changes."""
+
+from __future__ import annotations
+
+import duckdb
+import numpy as np
+import pytest
+from support.engines.driving import at_once
+
+from deltamark import (
+    Batch,
+    Dataflow,
+    dense_rank,
+    rank,
+    row_number,
+    running_count,
+    running_largest,
+    running_smallest,
+    running_sum,
+)
+from deltamark.dataflow.language.collection import source
+from deltamark.dataflow.types import TEXT, integer
+from deltamark.errors import DeltamarkError
+
+sales = source("sales", {"shop": integer(0, 2), "day": integer(0, 9), "price": integer(-5, 5)}, rows=1000)
+notes = source("notes", {"text": TEXT, "n": integer(0, 9)})
+
+ORDER = "PARTITION BY shop ORDER BY day"
+TIES = f"({ORDER}, price ROWS UNBOUNDED PRECEDING)"
+PEERS = f"({ORDER})"
+
+FUNCTIONS = {
+    f"row_number() OVER {TIES}": row_number(),
+    f"rank() OVER {PEERS}": rank(),
+    f"dense_rank() OVER {PEERS}": dense_rank(),
+    f"count(*) OVER {TIES}": running_count(),
+    f"count(*) OVER {PEERS}": running_count(with_peers=True),
+    f"sum(price) OVER {TIES}": running_sum("price"),
+    f"sum(price) OVER {PEERS}": running_sum("price", with_peers=True),
+    f"min(price) OVER {TIES}": running_smallest("price"),
+    f"max(price) OVER {PEERS}": running_largest("price", with_peers=True),
+}
+
+
+def history(seed, times=30):
+    """Return changes of sales: (row, time, diff)."""
+    rng, live, changes = np.random.default_rng(seed), [], []
+    for time in range(times):
+        for _ in range(rng.integers(1, 6)):
+            if live and rng.random() < 0.4:
+                changes.append((live.pop(rng.integers(len(live))), time, -1))
+            else:
+                live.append((int(rng.integers(3)), int(rng.integers(10)), int(rng.integers(-5, 6))))
+                changes.append((live[-1], time, 1))
+    return live, changes
+
+
+def answer(changes):
+    """Return the rows of a change stream, each as often as its weight says."""
+    found = {}
+    for (_, row), diff in changes.items():
+        found[row] = found.get(row, 0) + diff
+    return sorted(row for row, count in found.items() for _ in range(count))
+
+
+@pytest.mark.parametrize("text", FUNCTIONS)
+def test_a_function_is_that_of_sql(text):
+    live, changes = history(seed=1)
+    with duckdb.connect() as connection:
+        connection.execute("CREATE TABLE sales (shop BIGINT, day BIGINT, price BIGINT)")
+        connection.executemany("INSERT INTO sales VALUES (?, ?, ?)", live)
+        expected = connection.execute(f"SELECT *, {text} FROM sales").fetchall()
+    found = at_once(sales.window("shop", ["day"], value=FUNCTIONS[text]), {"sales": changes})
+    assert answer(found) == sorted(expected)
+
+
+@pytest.mark.parametrize("place", [row_number(), rank(), dense_rank()])
+@pytest.mark.parametrize("limit", [1, 2, 5])
+def test_a_limit_keeps_the_rows_up_to_a_place(place, limit):
+    _, changes = history(seed=2)
+    whole = at_once(sales.window("shop", ["-price"], place=place), {"sales": changes})
+    limited = at_once(sales.window("shop", ["-price"], limit, place=place), {"sales": changes})
+    assert limited == {(time, row): diff for (time, row), diff in whole.items() if row[-1] <= limit}
+
+
+def test_the_first_rows_of_each_group():
+    _, changes = history(seed=3)
+    first = at_once(sales.top(2, ["-price"], by="shop"), {"sales": changes})
+    expected = [row for shop in range(3) for row in sorted(of_shop(changes, shop), key=lambda row: (-row[2], row))[:2]]
+    assert answer(first) == sorted(expected)
+
+
+def of_shop(changes, shop):
+    return [row for row in answer({(at, row): diff for at, (row, _, diff) in enumerate(changes)}) if row[0] == shop]
+
+
+@pytest.mark.parametrize(
+    ("function", "number", "changed"),
+    [(row_number(), 1001, 500), (rank(), 1000, 500), (dense_rank(), 1000, 1), (running_largest("n"), 1001, 1)],
+)
+def test_only_rows_whose_values_differ_change(function, number, changed):
+    """A number among 1,000 even ones moves the places behind it, but not the largest number."""
+    numbers = source("numbers", {"n": integer(0, 2000)}, rows=2000)
+    with Dataflow(numbers.window((), ["n"], value=function)) as dataflow:
+        at = np.arange(1000)
+        dataflow.feed({"numbers": Batch(0 * at, 0 * at + 1, {"n": 2 * at})})
+        found = dataflow.feed({"numbers": Batch([1], [1], {"n": [number]})})
+    assert np.count_nonzero(np.asarray(found.diff) > 0) == changed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "functions", "error"),
+    [
+        ((), {}, "a window without a function"),
+        (("shop", ["day"], 0), {"place": row_number()}, "no such number of rows"),
+        (("shop", ["day"], 2), {"sum": running_sum("price")}, "a limit of a function that is no place"),
+        (("shop", ["day"]), {"day": rank()}, "a column given twice"),
+        (("shop", ["da"]), {"place": rank()}, "day"),
+        (("shop", ["day"]), {"sum": 3}, "not a function of a window"),
+    ],
+)
+def test_errors(arguments, functions, error):
+    with pytest.raises(DeltamarkError, match=error):
+        sales.window(*arguments, **functions)
+
+
+def test_texts_have_no_running_sums():
+    with pytest.raises(DeltamarkError, match="no sum of this type"):
+        notes.window("n", [], total=running_sum("text"))

@@ -187,7 +187,7 @@ def _add_prefix_aggregate(program: Program, step: Step, **fields: int) -> BlockA
     block = program.block(step.block, opcode=0, **fields | {"frontier": until})
     program.add_meeting(
         PREFIX_AGGREGATE, aggregate=block, frontier=program.frontier, until=until,
-        places=program.memory.reserve_unset(UNBOUNDED_WORDS),
+        places=program.memory.reserve(UNBOUNDED_WORDS),
     )  # fmt: skip
     return block
 

@@ -90,7 +90,7 @@ def test_a_lost_file_is_an_error(copy):
         ),
         ('"schema_version": 4', '"schema_version": 2,,', "unreadable manifest"),
         ('"lineitem": {', '"lineitems": {', "the manifest was edited: .*: its digest is"),
-        (r"(?s).*", "[]", r"unreadable manifest: .*: the whole is \[\], not an object"),
+        (r"(?s).*", "[]", r"unreadable manifest: .*: it is \[\], not an object"),
     ],
 )
 def test_a_foreign_manifest_is_an_error(copy, pattern, replacement, message):

@@ -222,7 +222,8 @@ def heed_signals(_typing: object) -> Generated:
     """Return from all kernels if Ctrl-C, or another thread, demands it.
 
     A thread that holds the lock of Python runs the handlers of pending signals, and raises their errors. Another one
-    has told which word it heeds (see `unlocked`), and stops if that is not 0. Measured for signals: 5 ns a call.
+    has told which word it heeds (see `unlocked`), and stops if that is not 0. Measured: 8 ns a call with the lock, 2 ns
+    without it.
     """
 
     def generate(context: CPUContext, builder: ir.IRBuilder, _: Signature, _args: Sequence[ir.Value]) -> ir.Value:

@@ -15,15 +15,13 @@ from typing import NamedTuple
 from deltamark.dataflow.language import collection as language
 from deltamark.dataflow.language.by_terms import columns_of, filtered, fresh, projected, renamed_apart
 from deltamark.dataflow.operators.aggregate import Aggregate, Sum
-from deltamark.dataflow.operators.derived import LeftJoin
-from deltamark.dataflow.operators.join import Join
-from deltamark.dataflow.operators.linear import Concat, Negate, Project
+from deltamark.dataflow.operators.linear import Project
 from deltamark.dataflow.operators.node import Node, is_unique
-from deltamark.dataflow.operators.threshold import Threshold
 from deltamark.dataflow.passes.join_tree import (
     Base,
     JoinTree,
     Part,
+    as_left_join,
     base_of,
     column_names,
     over,
@@ -149,7 +147,7 @@ def _read(tree: JoinTree, but: int) -> Iterator[Term]:
 def without_left_join(of: Aggregate) -> Node | None:
     """Compute sums of the right side of a left join by its key; None if the aggregate is another one."""
     base = base_of(of.rows)
-    found = _left_join(base.node)
+    found = as_left_join(base.node)
     if found is None or base.conditions:
         return None
     join, columns = found
@@ -198,39 +196,3 @@ def without_left_join(of: Aggregate) -> Node | None:
     result: dict[str, Term] = {old: by[name] for old, name in zip(of.keys, names, strict=True)}
     result |= {old: by[name] for old, name in own.items()}
     return projected(kept, {name: result[name] for name in of.schema.names})
-
-
-def _left_join(node: Node) -> tuple[LeftJoin, Mapping[str, Term]] | None:
-    """Read a node as a left join, and its columns as terms over the join; None if it is another node."""
-    match node:
-        case LeftJoin():
-            return node, columns_of(node)
-        case Concat(parts=(Join() as pairs, Project(rows=Concat(parts=(_, Negate(rows=Join() as paired)))) as single)):
-            keys = zip(paired.right_keys, pairs.right_keys, strict=False)
-            is_same = (
-                pairs.left is paired.left is single.rows.antijoined  # type: ignore[attr-defined]  # a Concat
-                and pairs.left_keys == paired.left_keys
-                and isinstance(paired.right, Threshold)
-                and all(source_of(paired.right.rows, one) == source_of(pairs.right, other) for one, other in keys)
-                and all(_is_own_or_null(name, term, pairs.left) for name, term in single.columns)
-            )
-            return _with_derived(node, pairs) if is_same else None
-    return None
-
-
-def _is_own_or_null(name: str, term: Term, left: Node) -> bool:
-    """Return whether a term is a left column of the same name, or NULL for one that is not."""
-    if name in left.schema:
-        return term is column(name, left.schema[name])
-    return term is null(term.type)
-
-
-def _with_derived(node: Node, pairs: Join) -> tuple[LeftJoin, Mapping[str, Term]]:
-    left = columns_of(pairs.left)
-    right, columns = renamed_apart(pairs.right, left.keys())
-    equal = [(left[mine], columns[theirs]) for mine, theirs in zip(*pairs.keys, strict=True)]
-    fields = [replace(each, type=each.type.or_null()) for each in right.schema.fields]
-    schema = Schema((*pairs.left.schema.fields, *fields), node.schema.rows)
-    join = LeftJoin(pairs.left, right, tuple(equal), (), schema=schema)
-    names = {old: column_names(term)[0] for old, term in columns.items() if old not in left}
-    return join, {**left, **{old: column(name, schema[name]) for old, name in names.items()}}

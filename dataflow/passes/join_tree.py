@@ -9,13 +9,14 @@ from math import prod
 from typing import NamedTuple
 
 from deltamark.dataflow.language.by_terms import columns_of, is_renaming, renamed_apart
-from deltamark.dataflow.operators.derived import Partners, TermPair
+from deltamark.dataflow.operators.derived import LeftJoin, Partners, TermPair
 from deltamark.dataflow.operators.join import Join
-from deltamark.dataflow.operators.linear import Filter, Project
+from deltamark.dataflow.operators.linear import Concat, Filter, Negate, Project
 from deltamark.dataflow.operators.node import Node, is_unique
 from deltamark.dataflow.operators.threshold import Threshold
-from deltamark.dataflow.plan.terms import Coalesce, Column, Term, conjuncts, subterms
+from deltamark.dataflow.plan.terms import Coalesce, Column, Term, column, conjuncts, null, subterms
 from deltamark.dataflow.scalars.values import simplified
+from deltamark.dataflow.types import Schema
 
 Source = tuple[Node, str]
 """A node, and one of its columns."""
@@ -126,8 +127,10 @@ def over(term: Term, columns: Mapping[str, Term]) -> Term:
     return simplified(term, read) if any(old is not new for old, new in read.items()) else term
 
 
-def as_semijoin(node: Join) -> Partners | None:
-    """Return a join with distinct keys, of which it reads nothing else, as a semijoin; None if it is another one."""
+def as_semijoin(node: Node) -> Partners | None:
+    """Return a join with distinct keys, of which it reads nothing else, as a semijoin; None if it is another node."""
+    if not isinstance(node, Join):
+        return None
     right, names = node.right, node.right.schema.names
     if not names or set(names) != set(node.right_keys) or not is_unique(right, names):
         return None
@@ -137,6 +140,42 @@ def as_semijoin(node: Join) -> Partners | None:
     left = columns_of(node.left)
     equal = ((left[mine], columns[theirs]) for mine, theirs in zip(node.left_keys, node.right_keys, strict=True))
     return Partners(node.left, others, tuple(equal), (), are_kept=True, schema=node.schema)
+
+
+def as_left_join(node: Node) -> tuple[LeftJoin, Mapping[str, Term]] | None:
+    """Read a node as a left join, and its columns as terms over the join; None if it is another node."""
+    match node:
+        case LeftJoin():
+            return node, columns_of(node)
+        case Concat(parts=(Join() as pairs, Project(rows=Concat(parts=(_, Negate(rows=Join() as paired)))) as single)):
+            keys = zip(paired.right_keys, pairs.right_keys, strict=False)
+            is_same = (
+                pairs.left is paired.left is single.rows.antijoined  # type: ignore[attr-defined]  # a Concat
+                and pairs.left_keys == paired.left_keys
+                and isinstance(paired.right, Threshold)
+                and all(source_of(paired.right.rows, one) == source_of(pairs.right, other) for one, other in keys)
+                and all(_is_own_or_null(name, term, pairs.left) for name, term in single.columns)
+            )
+            return _left_joined(node, pairs) if is_same else None
+    return None
+
+
+def _is_own_or_null(name: str, term: Term, left: Node) -> bool:
+    """Return whether a term is a left column of the same name, or NULL for one that is not."""
+    if name in left.schema:
+        return term is column(name, left.schema[name])
+    return term is null(term.type)
+
+
+def _left_joined(node: Node, pairs: Join) -> tuple[LeftJoin, Mapping[str, Term]]:
+    left = columns_of(pairs.left)
+    right, columns = renamed_apart(pairs.right, left.keys())
+    equal = [(left[mine], columns[theirs]) for mine, theirs in zip(*pairs.keys, strict=True)]
+    fields = [replace(each, type=each.type.or_null()) for each in right.schema.fields]
+    schema = Schema((*pairs.left.schema.fields, *fields), node.schema.rows)
+    join = LeftJoin(pairs.left, right, tuple(equal), (), schema=schema)
+    names = {old: column_names(term)[0] for old, term in columns.items() if old not in left}
+    return join, {**left, **{old: column(name, schema[name]) for old, name in names.items()}}
 
 
 def is_joined(node: Node) -> bool:

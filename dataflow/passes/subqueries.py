@@ -17,7 +17,6 @@ from deltamark.dataflow.language.by_terms import filtered, projected, renamed_ap
 from deltamark.dataflow.operators.aggregate import Aggregate
 from deltamark.dataflow.operators.derived import Partners, SideBySide, TermPair
 from deltamark.dataflow.operators.extreme import Extreme
-from deltamark.dataflow.operators.join import Join
 from deltamark.dataflow.operators.linear import Filter, Project
 from deltamark.dataflow.operators.node import Node
 from deltamark.dataflow.operators.null_row import NullRow
@@ -187,7 +186,7 @@ def _without_reduction(node: Node, sources: Sources) -> Node:
             new = replace(node, rows=_without_reduction(node.rows, sources))
         case Aggregate() | Threshold() | SideBySide():
             new = _with_fewer_keys(node, sources)
-        case Join() if (semijoin := as_semijoin(node)) is not None:
+        case _ if (semijoin := as_semijoin(node)) is not None:
             new = _without_reduction(semijoin, sources)
         case Partners(are_kept=True) if _reduces_only(node, sources):
             left = set(node.schema.names)
@@ -216,7 +215,7 @@ def _with_fewer_keys(node: Node, sources: Sources) -> Node:
         case SideBySide():
             pieces = tuple(replace(each, rows=_with_fewer_keys(each.rows, keys)) for each in node.pieces)
             new = replace(node, pieces=pieces)
-        case Join() if (semijoin := as_semijoin(node)) is not None:
+        case _ if (semijoin := as_semijoin(node)) is not None:
             new = _with_fewer_keys(semijoin, sources)
         case Partners(are_kept=True) if len(node.equal) > 1 and _reduces_only(node, sources):
             new = next(_limited(node), node)

@@ -13,7 +13,7 @@ from dataclasses import replace
 from deltamark.dataflow.language.by_terms import columns_of, filtered, fresh, merged, with_columns
 from deltamark.dataflow.operators.aggregate import Aggregate
 from deltamark.dataflow.operators.derived import LeftJoin, SideBySide
-from deltamark.dataflow.operators.iterate import Iterate
+from deltamark.dataflow.operators.iterate import Iterate, inside
 from deltamark.dataflow.operators.linear import Filter, Project
 from deltamark.dataflow.operators.node import Node, walk
 from deltamark.dataflow.passes.expansion import combined, left_joined
@@ -33,13 +33,19 @@ def optimized(root: Node, whole: Iterable[Node] = ()) -> Node:
 
     whole: nodes whose joins are ordered by themselves, although one other node reads them.
     """
-    return _Optimizer(root, frozenset(whole)).node(root)
+    nodes = list(walk(root))
+    looping = {each for loop in nodes if isinstance(loop, Iterate) for each in inside(loop)}
+    optimizer = _Optimizer(nodes, frozenset(whole))
+    for each in nodes:
+        if each not in looping and not is_joined(each):
+            optimizer.node(each)  # inputs first, so that long plans need no deep recursion
+    return optimizer.node(root)
 
 
 class _Optimizer:
-    def __init__(self, root: Node, whole: frozenset[Node]) -> None:
+    def __init__(self, nodes: Iterable[Node], whole: frozenset[Node]) -> None:
         self._whole = whole
-        self._readers = Counter(below for node in walk(root) for below in node.inputs)
+        self._readers = Counter(below for node in nodes for below in node.inputs)
         self._made: dict[Node, Node] = {}
 
     def node(self, old: Node) -> Node:

@@ -78,6 +78,14 @@ def test_a_plan_without_joins_stays_as_it_is():
     assert written.optimized().node is written.node
 
 
+def test_a_long_plan_is_optimized():
+    sales = source("sales", {"shop": integer(0, 9), "price": integer(0, 99)})
+    written = sales
+    for each in range(500):
+        written = written.where(col.price != each % 7).distinct()
+    assert written.optimized().schema == written.schema
+
+
 def test_rows_that_two_joins_read_are_joined_once():
     number = integer(0, 99)
     a, b = (source(name, {"x": number, name: number}) for name in "ab")

@@ -20,8 +20,8 @@ from tabulate import tabulate
 
 from deltamark import TEXT, Dataflow, DeltamarkError, Schema, arrow_batch, parquet_table, sql
 from deltamark.dataflow.language.collection import declared
-from deltamark.dataflow.sql.algebra.planner import quoted
 from deltamark.dataflow.sql.arrow_tables import footer
+from deltamark.dataflow.sql.planner import quoted
 from deltamark.dataflow.types import Field
 from deltamark.errors import naming, unknown
 from deltamark.harness.check.answers import Snapshot, dated, unordered_difference

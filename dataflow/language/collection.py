@@ -351,6 +351,16 @@ class Collection:
         """Sum the weights of equal rows within each time, and drop rows of weight zero."""
         return Collection(Consolidate(self.node, schema=self.schema))
 
+    def optimized(self) -> Collection:
+        """Return the same rows by joins in the order that is expected to cost least, as `sql` does.
+
+        Joins, semijoins, filters and projections change places, and joins with the extremes of their own groups become
+        extremes. A collection that several others read is made once, as without this method.
+        """
+        from deltamark.dataflow.passes.optimize import optimized  # noqa: PLC0415 (passes import this module)
+
+        return Collection(optimized(self.node))
+
     def explain(self, *, workers: int = 1) -> str:
         """Describe the plan as a tree, with the estimated rows of each operator: `print(sales.explain())`."""
         from deltamark.dataflow.explain import explain_plans  # noqa: PLC0415 (it loads the compiler)

@@ -181,6 +181,10 @@ def _source(term: Term, rows: Node) -> str | None:
 class Negate(Linear):
     """The rows with negated weights."""
 
+    @property
+    def negates(self) -> bool:
+        return True
+
     def emit(self, emission: Emission, streams: Sequence[Stream]) -> Stream:
         (stream,) = streams
         diff = stream.program.vector()
@@ -323,7 +327,7 @@ def _merged(program: Program, stream: Stream, names: Sequence[str]) -> BlockAddr
 
 def subtracts(root: Node) -> bool:
     """Return whether a plan negates rows anywhere."""
-    return any(isinstance(each, Negate) for each in walk(root))
+    return any(each.negates for each in walk(root))
 
 
 def is_consolidated(root: Node) -> bool:

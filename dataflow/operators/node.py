@@ -118,6 +118,11 @@ class Node(PlanNode):
     parallel: ClassVar[bool] = True
     """Whether the operator runs on several workers."""
 
+    @property
+    def negates(self) -> bool:
+        """Whether the result has rows with negated weights."""
+        return False
+
     # explain
 
     @property

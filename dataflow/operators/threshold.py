@@ -6,7 +6,7 @@ has fallen below.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -83,15 +83,13 @@ class Threshold(Node):
 
 def _are_extremes(node: Node, names: frozenset[str]) -> bool:
     """Return whether the distinct rows of a node are the extreme of each group, and nothing else."""
-    if not isinstance(node, Project) or not isinstance(node.rows, Extreme):
+    copied: Mapping[str, str] = {name: name for name in node.schema.names}
+    if isinstance(node, Project) and len(node.copied) == len(node.columns):
+        copied, node = node.copied, node.rows
+    if not isinstance(node, Extreme):
         return False
-    extreme, copied = node.rows, node.copied
     keys = {copied[name] for name in names if name in copied}
-    return (
-        len(copied) == len(node.columns)
-        and set(copied.values()) <= {*extreme.keys, extreme.column}
-        and (set(extreme.keys) <= keys)
-    )
+    return set(copied.values()) <= {*node.keys, node.column} and set(node.keys) <= keys
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Expressions over the columns of rows: those of SQL, and those written by hand.
 
 `Expression[K]` is the union of the classes of nodes, so that type checkers find a `match` that lacks one of them. K is
-the key of a column: its name in expressions by hand, its number in plans of SQL, and a pair in trees of joins.
+the key of a column: its name in expressions by hand, and its number in plans of SQL.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import Enum
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, TypeAlias, TypeVar, assert_never
 
 from deltamark.dataflow.types import EPOCH
@@ -102,11 +102,6 @@ class Node(Generic[K]):
         if isinstance(self, Column):
             return (self.key,)
         return tuple(dict.fromkeys(key for each in self.parts for key in each.columns()))
-
-    @cached_property
-    def elements(self) -> int:
-        """The leaves of a tree of joins that are read: bit i stands for leaf i."""
-        return reduce(int.__or__, (1 << key[0] for key in self._columns), 0)  # type: ignore[index]  # a pair
 
     def with_columns(self, change: Callable[[K], Expression[L]]) -> Expression[L]:
         """Replace the columns. Parts that are one object stay one."""

@@ -31,7 +31,6 @@ from deltamark.dataflow.plan.terms import (
     When,
     coalesced,
     column,
-    conjuncts,
     null,
     number,
     parts_of,
@@ -76,12 +75,6 @@ def negated(condition: Term | None) -> Term:
 def surely(condition: Term | None) -> Term:
     """Return a condition as a term."""
     return FALSE if condition is None else condition
-
-
-def never_null(condition: Term) -> list[Term]:
-    """Return the terms `is_null(column)` that cannot hold where a condition does."""
-    found = [each.condition for each in conjuncts(condition) if isinstance(each, Not)]
-    return [each for each in found if isinstance(each, IsNull) and isinstance(each.value, Column)]
 
 
 def disjuncts(condition: Term) -> list[Term]:
@@ -190,12 +183,22 @@ def chosen(condition: Term, yes: Term, no: Term) -> Term:
 
 def stored_value(name: str, type_: Type) -> Value:
     """Return the value of a column; a number that may be NULL is given some value then."""
-    return Value(known_column(name, type_), IsNull(column(name, type_)) if type_.nullable else None)
+    return value_of_term(column(name, type_))
+
+
+def value_of_term(term: Term) -> Value:
+    """Return the value of a term, as columns store it."""
+    return Value(known_term(term), IsNull(term) if term.type.nullable else None)
 
 
 def known_column(name: str, type_: Type) -> Term:
     """Return a column, with some number where it is NULL."""
-    term = column(name, type_)
+    return known_term(column(name, type_))
+
+
+def known_term(term: Term) -> Term:
+    """Return a term, with some number where it is NULL."""
+    type_ = term.type
     if not type_.nullable or type_.kind == "text":
         return term
     least = FALSE if type_.kind == "bool" else Constant(type_.low, replace(type_, high=type_.low, nullable=False))

@@ -202,3 +202,16 @@ def _deep_recursion() -> Iterator[None]:
         yield
     finally:
         sys.setrecursionlimit(limit)
+
+
+def references(node: object) -> Iterator[int]:
+    """Yield the number of each common table expression that is read, once for each reference."""
+    for each in objects(node):
+        if each.get("type") == "LOGICAL_CTE_REF":
+            yield each["cte_index"]
+
+
+def tables_of(node: object) -> frozenset[str]:
+    """Return the relations that a part of a plan reads."""
+    scans = (each.get("function_data") or {} for each in objects(node) if each.get("type") == "LOGICAL_GET")
+    return frozenset(str(each["table"]).lower() for each in scans if "table" in each)

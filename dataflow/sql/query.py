@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.passes.optimize import optimized
 from deltamark.dataflow.scalars.problems import ExpressionError
 from deltamark.dataflow.scalars.values import DOUBLES, as_double
-from deltamark.dataflow.sql.algebra.planner import planned
-from deltamark.dataflow.sql.lowering import Lowering
+from deltamark.dataflow.sql.planner import planned
 from deltamark.dataflow.sql.problems import in_sql, together
+from deltamark.dataflow.sql.reader import Reader
 from deltamark.dataflow.sql.written import Written
 from deltamark.errors import DeltamarkError
 
@@ -27,16 +28,18 @@ def sql(text: str, relations: Mapping[str, Collection]) -> Collection:
     for readable in (text, *relations, *(name for each in relations.values() for name in each.schema.names)):
         _refuse_unreadable(readable)
     try:
-        plan, columns = planned(Written(text, relations), {name: each.schema for name, each in relations.items()})
-        lowering = Lowering(relations)
-        rows = lowering.rows(plan)
-        if lowering.problems:
-            raise together(lowering.problems)
+        written = Written(text, relations)
+        plan, columns = planned(written, {name: each.schema for name, each in relations.items()})
+        reader = Reader(plan, relations, written)
+        rows = reader.rows()
+        if reader.problems:
+            raise together(reader.problems)
         cells = [
             as_double(cell) if type_ in DOUBLES else cell
             for cell, type_ in zip(rows.cells, columns.values(), strict=True)
         ]
-        return rows.with_cells(cells).stored(list(columns)).collection
+        answer = rows.with_cells(cells).stored(list(columns)).collection
+        return Collection(optimized(answer.node, reader.whole))
     except ExpressionError as error:
         raise together([in_sql(error)]) from error
     except RecursionError as error:

@@ -17,8 +17,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from deltamark.dataflow.language.collection import ROWS, Collection, declared
-from deltamark.dataflow.sql.algebra.planner import quoted
 from deltamark.dataflow.sql.check_bounds import narrowed
+from deltamark.dataflow.sql.planner import quoted
 from deltamark.dataflow.types import BOOL, LARGEST, TEXT, Field, Type, date_type, integer
 from deltamark.errors import DeltamarkError, unknown
 

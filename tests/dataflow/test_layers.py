@@ -10,12 +10,12 @@ from support.paths import ROOT
 
 LAYERS = (
     "types", "arrow_values", "batch", "kernels", "plan", "scalars", "builder", "operators", "interpreter", "language",
-    "sql", "passes", "codegen", "explain", "runtime", "motifs", "spark",
+    "passes", "sql", "codegen", "explain", "runtime", "motifs", "spark",
 )  # fmt: skip
 """The packages and modules of `dataflow`, each of which imports from those before it."""
 
-UPWARD = {("language", "explain"), ("builder", "interpreter")}
-"""The exceptions: `Collection.explain` imports the compiler when it is called, and a program the interpreter, which
+UPWARD = {("language", "explain"), ("language", "passes"), ("builder", "interpreter")}
+"""The exceptions: `Collection.explain` and `optimized` import what they call, and a program the interpreter, which
 imports all operators, when it is built and when it runs."""
 
 ENGINE = "deltamark.dataflow."

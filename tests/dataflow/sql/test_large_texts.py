@@ -26,9 +26,8 @@ from deltamark.dataflow.plan.terms import (
     subterms,
 )
 from deltamark.dataflow.scalars.values import simplified
-from deltamark.dataflow.sql import lowering
+from deltamark.dataflow.sql import rows as rows_of_sql
 from deltamark.dataflow.sql.query import sql
-from deltamark.dataflow.sql.rows import rows as rows_of_sql
 from deltamark.dataflow.types import Field, Schema, integer
 
 MANY, DEEP = 1200, 40
@@ -109,7 +108,7 @@ def test_the_answer_of_repeated_parts_is_duckdbs(text):
 
 
 def test_rows_with_few_columns_give_the_same_answer(monkeypatch):
-    monkeypatch.setattr(lowering, "MAX_UNREAD_COLUMNS", 0)
+    monkeypatch.setattr(rows_of_sql, "MAX_UNREAD_COLUMNS", 0)
     check(self_joins(3), TABLES, seed=1)
 
 
@@ -127,7 +126,7 @@ def test_a_chain_of_self_joins_has_as_few_columns_as_one_join():
 
 def test_the_conditions_of_a_table_make_one_filter(monkeypatch):
     made = []
-    monkeypatch.setattr(rows_of_sql, "filtered", lambda *args: made.append(args) or args[0])
+    monkeypatch.setattr(rows_of_sql, "selected", lambda *args: made.append(args) or args[0])
     sql(f"select a, b from t where {listed('a <> {}', 400, ' and ')}", RELATIONS)
     assert len(made) == 1
 

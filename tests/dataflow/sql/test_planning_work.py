@@ -11,10 +11,9 @@ import pytest
 
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.operators import node
-from deltamark.dataflow.sql import lowering
+from deltamark.dataflow.passes import join_order
+from deltamark.dataflow.passes.join_order import MOST_PARTS, JoinGraph
 from deltamark.dataflow.sql.query import sql
-from deltamark.dataflow.sql.rows.join_graph import JoinGraph
-from deltamark.dataflow.sql.rows.join_order import MOST_ELEMENTS
 from deltamark.dataflow.types import integer
 
 bounds = itertools.count(10**6)
@@ -113,7 +112,7 @@ def test_the_work_of_a_list_grows_with_its_length(name):
 @pytest.mark.parametrize("name", JOINS)
 def test_many_joins_are_ordered_by_at_most_the_square_of_their_number_of_estimates(name, monkeypatch):
     estimated = JoinGraph._joined_size
-    count, elements = 0, 2 * MOST_ELEMENTS
+    count, elements = 0, 2 * MOST_PARTS
 
     def estimate(*args):
         nonlocal count
@@ -144,12 +143,12 @@ def test_a_planned_join_leaves_nothing_behind(monkeypatch):
     graphs = []
 
     def graph(*args):
-        made = lowering_graph(*args)
+        made = made_graph(*args)
         graphs.append(weakref.ref(made))
         return made
 
-    lowering_graph = lowering.JoinGraph
-    monkeypatch.setattr(lowering, "JoinGraph", graph)
+    made_graph = JoinGraph
+    monkeypatch.setattr(join_order, "JoinGraph", graph)
     sql(JOINS["a chain"](3), new_relations())
     gc.collect()
     assert graphs

@@ -27,10 +27,13 @@ OF_T_AND_U = f"FROM t JOIN u ON u.a = t.a WHERE t.a {BIG} GROUP BY t.a"
 
 APPLIED = {
     "the groups of a semijoin are summed rows": (
-        f"SELECT t.a, t.b, sum(u.c) s, count(*) n, min(c + 1) m {OF_T_AND_U}, t.b", {Join: 1},
+        f"SELECT t.a, t.b, sum(u.c) s, count(*) n, avg(c + 1) m {OF_T_AND_U}, t.b", {Join: 1},
     ),
     "groups beside another semijoin": (
         f"SELECT t.a, avg(u.c) s {OF_T_AND_U.replace('WHERE', 'WHERE b IN (SELECT c FROM v) AND')}", {Join: 2},
+    ),
+    "groups of keys that are not NULL, because the semijoin has none": (
+        f"SELECT t.a, sum(u.c) s FROM t JOIN u ON u.a IS NOT DISTINCT FROM t.b WHERE t.b {BIG} GROUP BY t.a", {Join: 1},
     ),
     "rows with the largest value of their group": (
         "SELECT a, c FROM u WHERE c = (SELECT max(c) FROM u o WHERE o.a = u.a)", {Extreme: 1, Join: 0},
@@ -58,9 +61,6 @@ KEPT = {
         f"SELECT t.a, sum(u.c) s {OF_T_AND_U.replace('FROM u', 'FROM (SELECT c AS a, d AS c FROM v)')}", {Join: 2},
     ),
     "an antijoin": (f"SELECT t.a, sum(u.c) s {OF_T_AND_U.replace(' IN ', ' NOT IN ')}", {}),
-    "keys that are NULL on both sides": (
-        f"SELECT t.a, sum(u.c) s FROM t JOIN u ON u.a IS NOT DISTINCT FROM t.b WHERE t.b {BIG} GROUP BY t.a", {Join: 2},
-    ),
     "the largest value of another group": (
         "SELECT a, c FROM u WHERE c = (SELECT max(c) FROM u o WHERE o.a = u.c)", {Join: 1},
     ),

@@ -15,8 +15,8 @@ from support.random_plans.choices import Choices
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection, declared
-from deltamark.dataflow.sql.algebra.planner import column_type
 from deltamark.dataflow.sql.arrow_tables import INTEGER_NAMES
+from deltamark.dataflow.sql.planner import column_type
 from deltamark.dataflow.sql.tables import sql_type as type_of
 from deltamark.dataflow.types import (
     BOOL,

@@ -6,33 +6,35 @@ results of outer joins, and rows that are compared as a whole.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
+from deltamark.dataflow.language.by_terms import columns_of, projected, selected, with_columns
 from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.operators.input import Input
-from deltamark.dataflow.operators.linear import Filter, Project
-from deltamark.dataflow.operators.node import walk
-from deltamark.dataflow.plan.terms import Column, IsNull, Ratio, Term, all_of, balanced, column, conjuncts
+from deltamark.dataflow.operators.node import Node, is_unique, walk
+from deltamark.dataflow.plan.terms import Column, Ratio, Term
 from deltamark.dataflow.scalars import values
 from deltamark.dataflow.scalars.evaluator import condition as condition_of
 from deltamark.dataflow.scalars.evaluator import evaluate
 from deltamark.dataflow.scalars.expressions import Expression
 from deltamark.dataflow.scalars.values import (
-    FALSE,
-    TRUE,
     Cell,
     Truth,
-    Value,
-    both,
     negated,
-    never_null,
-    rewritten,
     surely,
 )
 from deltamark.dataflow.sql.problems import unsupported
-from deltamark.dataflow.types import Field, Schema, Type, integer
+from deltamark.dataflow.types import Type, integer
+
+MAX_ROWS = 2**31 - 1
+"""The largest k of the first k rows."""
+
+MAX_UNREAD_COLUMNS = 64
+"""The columns that rows may have, read or not, if several operations read the rows. After n joins of rows with
+themselves there would be 2^n columns. No query of a benchmark has as many; not measured."""
 
 STAND_IN = "(refused)"
 """The name of inputs that stand in for rows that cannot be made."""
@@ -57,6 +59,15 @@ class Rows:
         """Compute a condition."""
         return condition_of(of, self.cells.__getitem__)
 
+    @property
+    def columns(self) -> list[Column]:
+        """The columns of the collection, as terms."""
+        return list(columns_of(self.collection.node).values())
+
+    def with_node(self, node: Node) -> Rows:
+        """Return the same values over another node that has their columns."""
+        return replace(self, collection=Collection(node))
+
     def with_cells(self, cells: Iterable[Cell]) -> Rows:
         return replace(self, cells=tuple(cells))
 
@@ -64,24 +75,12 @@ class Rows:
         return self.with_cells(map(self.cell, expressions))
 
     def where(self, *conditions: Truth) -> Rows:
-        """Keep the rows for which all conditions are true. No value is NULL there that the conditions exclude."""
-        kept = balanced([TRUE, *(each.true for each in conditions)], both)
-        return self.where_each([lambda _: Truth(kept, None)])
+        """Keep the rows for which all conditions are true."""
+        return self.satisfying(*(surely(each.true) for each in conditions))
 
-    def where_each(self, conditions: Iterable[Callable[[Rows], Truth]]) -> Rows:
-        """Keep the rows for which all conditions are true. Each is computed for rows that satisfy those before it."""
-        rows, parts = self, list[Term]()
-        for each in conditions:
-            kept = surely(each(rows).true)
-            if kept is not TRUE:
-                parts.append(kept)
-                rows = rows._knowing(kept)
-        return replace(rows, collection=filtered(self.collection, *parts)) if parts else self
-
-    def _knowing(self, kept: Term) -> Rows:
-        """Return the values of rows that satisfy a condition."""
-        known: dict[Term, Term] = dict.fromkeys(map(IsNull, never_null(kept)), FALSE)
-        return self.with_cells(rewritten(each, known) for each in self.cells) if known else self
+    def satisfying(self, *conditions: Term) -> Rows:
+        """Keep the rows that satisfy terms. The node below stays one, because others may read it."""
+        return self.with_node(selected(self.collection.node, *conditions))
 
     def negate(self) -> Rows:
         return replace(self, collection=self.collection.negate())
@@ -90,14 +89,6 @@ class Rows:
         """Add up rows over collections with the same columns; the values are those of the first ones."""
         return replace(self, collection=self.collection.concat(*(each.collection for each in others)))
 
-    def renamed(self, names: Mapping[str, str]) -> Rows:
-        """Rename columns of the collection, {old: new}."""
-        if not names:
-            return self
-        changed = self.collection.rename(**{new: old for old, new in names.items()})
-        by = {column(old, self.types[old]): column(new, self.types[old]) for old, new in names.items()}
-        return Rows(changed, tuple(rewritten(each, by) for each in self.cells))
-
     def stored(self, names: Sequence[str]) -> Rows:
         """Store each value in columns of its own."""
         terms = {
@@ -105,33 +96,15 @@ class Rows:
             for each, cell in zip(names, self.cells, strict=True)
             for name, term in values.stored_terms(each, cell).items()
         }
-        made = projected(self.collection, terms)
+        made = Collection(projected(self.collection.node, terms))
         types = {field.name: field.type for field in made.schema.fields}
         cells = [values.cell_of(name, cell, types) for name, cell in zip(names, self.cells, strict=True)]
         return Rows(made, tuple(cells))
 
-    def with_columns(self, terms: Mapping[str, Term]) -> Rows:
-        """Add columns to the collection."""
-        if not terms:
-            return self
-        kept = {name: column(name, type_) for name, type_ in self.types.items()}
-        return replace(self, collection=projected(self.collection, {**kept, **terms}))
-
     def as_columns(self, wanted: Sequence[Cell], prefix: str) -> tuple[Rows, list[str]]:
         """Return rows whose collection has a column for each value, and the names; values that are columns have one."""
-        new: dict[str, Term] = {}
-        names = []
-        for each in wanted:
-            term = stored_term(each)
-            if isinstance(term, Column):
-                names.append(term.name)
-                continue
-            name = next((old for old, other in new.items() if other is term), None)
-            if name is None:
-                name = fresh(prefix, [*self.types, *new])
-                new[name] = term
-            names.append(name)
-        return self.with_columns(new), names
+        node, names = with_columns(self.collection.node, [stored_term(each) for each in wanted], prefix)
+        return self.with_node(node), names
 
 
 def standing_in(cells: Sequence[Cell]) -> Rows:
@@ -162,29 +135,6 @@ def stored_term(cell: Cell, use: str = "as a key") -> Term:
     return values.nullable_term(value.term, value.null)
 
 
-def filtered(rows: Collection, *conditions: Term) -> Collection:
-    """Keep the rows that satisfy all conditions. Each part is tested once, those with the fewest operations first."""
-    below, parts = rows.node, [part for each in conditions for part in conjuncts(each)]
-    if isinstance(rows.node, Filter):
-        below, parts = rows.node.rows, [*conjuncts(rows.node.condition), *parts]
-    condition = all_of(sorted(dict.fromkeys(parts), key=lambda each: each.operations))
-    return Collection(Filter(below, condition, schema=rows.schema))
-
-
-def projected(rows: Collection, terms: Mapping[str, Term]) -> Collection:
-    schema = Schema(tuple(Field(name, term.type) for name, term in terms.items()), rows.schema.rows)
-    return Collection(Project(rows.node, tuple(terms.items()), schema=schema))
-
-
-def fresh(name: str, taken: Iterable[str]) -> str:
-    """Return a name that is not taken: the name itself, or with a number."""
-    known, number, new = set(taken), 1, name
-    while new in known:
-        number += 1
-        new = f"{name}_{number}"
-    return new
-
-
 def scanned(collection: Collection, columns: Sequence[str]) -> Rows:
     """Return the rows of a relation."""
     return Rows(collection, tuple(values.stored_value(name, collection.schema[name]) for name in columns))
@@ -196,4 +146,59 @@ def without_null(rows: Rows, cells: Sequence[Cell]) -> Rows:
     return rows.where(*(Truth.of(negated(each)) for each in missing))
 
 
-__all__ = ["Rows", "Value"]
+class Order(NamedTuple):
+    """A key of ORDER BY."""
+
+    expression: Expression[int]
+    descending: bool
+    nulls_first: bool
+
+
+def distinct(rows: Rows) -> Rows:
+    """Keep each row once."""
+    for each in rows.cells:
+        stored_term(each)  # a quotient is an error
+    stored = rows.stored([f"c{at}" for at in range(len(rows.cells))])
+    if is_unique(stored.collection.node, stored.collection.schema.names):
+        return stored
+    return Rows(stored.collection.distinct(), stored.cells)
+
+
+def limited(rows: Rows, orders: Sequence[Order], count: int | None, offset: int) -> Rows:
+    """Keep the rows from `offset` on, at most `count`, in an order."""
+    if count == 0:
+        return rows.where(Truth.of(None))
+    rows, order = _ordered(rows, orders)
+    first = rows if count is None else _first(rows, order, count + offset)
+    return first.concat(_first(rows, order, offset).negate()) if offset else first
+
+
+def _ordered(rows: Rows, orders: Sequence[Order]) -> tuple[Rows, list[str]]:
+    """Store all values, and columns to order by. A value that may be NULL has one that says whether it is."""
+    keys: list[tuple[Cell, bool]] = []
+    for order in orders:
+        cell = rows.cell(order.expression)
+        if cell.nulls is not None:
+            keys.append((Truth.of(cell.nulls), order.nulls_first))
+        keys.append((cell, order.descending))
+    for cell, _ in keys:
+        stored_term(cell)  # a quotient is an error
+    count = len(rows.cells)
+    order_by = [f"o{at}" for at in range(len(keys))]
+    whole = rows.with_cells([*rows.cells, *(cell for cell, _ in keys)])
+    stored = whole.stored([*(f"c{at}" for at in range(count)), *order_by])
+    directed = [f"-{name}" if down else name for name, (_, down) in zip(order_by, keys, strict=True)]
+    return stored.with_cells(stored.cells[:count]), directed
+
+
+def _first(rows: Rows, order: Sequence[str], count: int) -> Rows:
+    if count > MAX_ROWS:
+        raise unsupported(f"LIMIT and OFFSET of {count} rows")
+    return Rows(rows.collection.top(count, order), rows.cells)
+
+
+def without_unread_columns(rows: Rows) -> Rows:
+    """Store the values of rows that are read several times, if they have many more columns: joins would double them."""
+    if len(rows.types) <= max(MAX_UNREAD_COLUMNS, 2 * len(rows.cells)):
+        return rows
+    return rows.stored([f"c{at}" for at in range(len(rows.cells))])

@@ -9,8 +9,8 @@ from deltamark.dataflow.scalars import expressions as tree
 from deltamark.dataflow.scalars.expressions import Column, Comparator, Comparison, Expression, Interval, SqlType
 from deltamark.dataflow.scalars.functions import DIVIDE, FUNCTIONS, LIKE, PREFIX, WHOLE_QUOTIENT
 from deltamark.dataflow.scalars.values import DOUBLES
-from deltamark.dataflow.sql.algebra.operations import AggregateCall
 from deltamark.dataflow.sql.fragments import Json
+from deltamark.dataflow.sql.groups import AggregateCall
 from deltamark.dataflow.sql.problems import SqlError, unsupported
 from deltamark.dataflow.sql.written import SEVERAL_ROWS, Place, Written
 

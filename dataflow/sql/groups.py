@@ -7,15 +7,20 @@ same groups, and the pieces are joined.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Literal
+from typing import TYPE_CHECKING
 
+from deltamark.dataflow.language.by_terms import fresh, projected
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.expr import SumExpr
+from deltamark.dataflow.operators.derived import Piece
+from deltamark.dataflow.operators.node import is_unique
+from deltamark.dataflow.passes.expansion import side_by_side
 from deltamark.dataflow.plan.terms import Coalesce, Constant, Equal, Ratio, Term, column, number, product
 from deltamark.dataflow.scalars import values
-from deltamark.dataflow.scalars.expressions import Column, Expression
+from deltamark.dataflow.scalars.comparisons import first_known
+from deltamark.dataflow.scalars.expressions import Column, Expression, SqlType
 from deltamark.dataflow.scalars.values import (
     TRUE,
     Cell,
@@ -28,11 +33,12 @@ from deltamark.dataflow.scalars.values import (
     surely,
     value_of,
 )
-from deltamark.dataflow.sql.algebra.operations import AggregateCall
 from deltamark.dataflow.sql.problems import unsupported
-from deltamark.dataflow.sql.rows.pieces import Piece, combined
-from deltamark.dataflow.sql.rows.rows import Rows, fresh, projected, stored_term, without_null
+from deltamark.dataflow.sql.rows import Rows, may_differ, stored_term, without_null
 from deltamark.dataflow.types import Type, integer
+
+if TYPE_CHECKING:
+    from deltamark.dataflow.sql.written import Place
 
 EXTREMES = {"min": "smallest", "max": "largest", "bool_and": "smallest", "bool_or": "largest"}
 COUNTS = ("count", "count_star")
@@ -41,10 +47,28 @@ COUNTS_OF_CONDITIONS = ("count_if", "countif")
 MEANS = ("avg", "mean")
 SUMS = ("sum", "sum_no_overflow", *MEANS, *COUNTS, *COUNTS_OF_CONDITIONS)
 
-Which = Literal["smallest", "largest"]
 Types = Mapping[str, Type]
 Result = Callable[[Types], Cell]
 """Makes the value of an aggregate from the types of the columns that store it."""
+
+
+@dataclass(frozen=True)
+class AggregateCall:
+    """An aggregate: its function, the argument, and the condition on rows that it reads."""
+
+    function: str
+    args: tuple[Expression[int], ...]
+    type: SqlType
+    distinct: bool = False
+    condition: Expression[int] | None = None
+    place: Place | None = field(default=None, compare=False)
+    construct: Callable[[], tuple[str, Place | None]] | None = field(default=None, compare=False)
+    """Returns the construct of the text from which DuckDB made the call, in words, and where it stands."""
+
+    @property
+    def name(self) -> str:
+        """The function as the text has it."""
+        return self.place.exact.name if self.place and self.place.exact else self.function
 
 
 def aggregated(rows: Rows, groups: Sequence[Expression[int]], calls: Sequence[AggregateCall]) -> Rows:
@@ -57,20 +81,6 @@ def aggregated(rows: Rows, groups: Sequence[Expression[int]], calls: Sequence[Ag
     types = {field.name: field.type for field in collection.schema.fields}
     cells = [values.cell_of(name, key, types) for name, key in zip(names, keys, strict=True)]
     return Rows(collection, (*cells, *(result(types) for result in results)))
-
-
-def extreme(rows: Rows, keys: Sequence[int], column_: int, which: Which) -> Rows:
-    """Keep the rows of each group in which a column is largest or smallest."""
-    rows, (*names, value) = rows.as_columns([rows.cells[each] for each in (*keys, column_)], "key")
-    rows = without_null(rows, [rows.cells[column_]])
-    if rows.types[value].nullable:
-        rows, (value,) = rows.as_columns([Value(value_of(rows.cells[column_]).term)], "value")
-    return replace(
-        rows,
-        collection=rows.collection.largest(value, by=names)
-        if which == "largest"
-        else rows.collection.smallest(value, by=names),
-    )
 
 
 class _Pieces:
@@ -98,10 +108,10 @@ class _Pieces:
         rows, keys = self._rows.collection, self._keys
         pieces = sorted(self._pieces, key=lambda each: not each.has_all_groups)
         if self._sums or not (pieces or keys):
-            pieces.insert(0, Piece(rows.aggregate(keys, **self._sums), has_all_groups=True))
+            pieces.insert(0, Piece(rows.aggregate(keys, **self._sums).node, has_all_groups=True))
         elif not pieces or (keys and not pieces[0].has_all_groups):
-            pieces.insert(0, Piece(rows.distinct(*keys), has_all_groups=True))
-        return combined(pieces, keys)
+            pieces.insert(0, Piece(rows.distinct(*keys).node, has_all_groups=True))
+        return Collection(side_by_side(pieces, keys))
 
     def _summed(self, call: AggregateCall, rows: Rows, sums: dict[str, SumExpr]) -> Result:
         """Add the sum and the count that make a sum, a mean or a count."""
@@ -151,26 +161,27 @@ class _Pieces:
         rows, cell = self._known_rows(call)
         term = stored_term(Value(value_of(cell).term), f"as the argument of {call.name}")
         name = self._named(call.function)
-        found = projected(rows.collection, {**self._key_terms(rows), name: term})
+        found = Collection(projected(rows.collection.node, {**self._key_terms(rows), name: term}))
         if term.type.kind == "text":
             if self._keys:
                 raise unsupported(f"{call.name} of stored texts by group", call.place)
             found = found.top(1, [name if EXTREMES[call.function] == "smallest" else f"-{name}"])
         else:
             found = getattr(found, EXTREMES[call.function])(name, by=self._keys).distinct()
-        self._pieces.append(Piece(found, self._has_all_groups(call)))
+        self._pieces.append(Piece(found.node, self._has_all_groups(call)))
         return lambda types: values.cell_of(name, cell, types)
 
     def _distinct(self, call: AggregateCall) -> Result:
         rows, cell = self._known_rows(call)
         name, use = self._named("value"), f"as the argument of {call.name}"
-        seen = projected(rows.collection, {**self._key_terms(rows), name: stored_term(cell, use)}).distinct()
+        terms = {**self._key_terms(rows), name: stored_term(cell, use)}
+        seen = Collection(projected(rows.collection.node, terms)).distinct()
         types = {field.name: field.type for field in seen.schema.fields}
         sums: dict[str, SumExpr] = {}
         argument = values.cell_of(name, cell, types)
         only = AggregateCall(call.function, (Column(0),), call.type, place=call.place)
         result = self._summed(only, Rows(seen, (argument,)), sums)
-        self._pieces.append(Piece(seen.aggregate(self._keys, **sums), self._has_all_groups(call)))
+        self._pieces.append(Piece(seen.aggregate(self._keys, **sums).node, self._has_all_groups(call)))
         return result
 
     def _key_terms(self, rows: Rows) -> dict[str, Term]:
@@ -231,3 +242,23 @@ def _missing(counted: str, types: Types) -> Term | None:
     if types[counted].low >= 1:
         return values.stored_value(counted, types[counted]).null
     return Equal(_counter(counted, types), number(0))
+
+
+def is_first_of_one(rows: Rows, groups: Sequence[Expression[int]], calls: Sequence[AggregateCall]) -> bool:
+    """Return whether an aggregate takes values of the one row that there may be, and perhaps counts it."""
+    functions = {each.function for each in calls if each.condition is None}
+    if groups or not "first" in functions <= {"first", "count_star"}:
+        return False
+    return may_differ(rows) or is_unique(rows.collection.node, ())
+
+
+def only_row(rows: Rows, calls: Sequence[AggregateCall]) -> Rows:
+    """Return values of the only row, or NULL if there is none, and how many rows there are."""
+    names = [f"c{at}" for at in range(len(calls))]
+    stored = rows.with_cells(rows.cell(each.args[0]) if each.args else Value(number(1)) for each in calls).stored(names)
+    found = Rows(stored.collection.or_null(), ())
+    cells = [values.cell_of(name, cell, found.types) for name, cell in zip(names, stored.cells, strict=True)]
+    counts = (
+        first_known(cell, Value(number(0))) if not call.args else cell for cell, call in zip(cells, calls, strict=True)
+    )
+    return found.with_cells(counts)

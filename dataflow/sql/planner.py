@@ -10,9 +10,7 @@ from typing import TYPE_CHECKING
 
 from deltamark.dataflow.scalars.values import DOUBLES
 from deltamark.dataflow.sql import front_end
-from deltamark.dataflow.sql.algebra.operations import Relational
-from deltamark.dataflow.sql.algebra.reader import read_plan, reads_any_column
-from deltamark.dataflow.sql.fragments import Json, parsed
+from deltamark.dataflow.sql.fragments import Json, objects, parsed
 from deltamark.dataflow.sql.problems import SqlError, unsupported
 from deltamark.dataflow.sql.written import Place, Written
 from deltamark.dataflow.types import Schema, Type
@@ -44,11 +42,14 @@ TOO_DEEP = "Max expression depth limit"
 
 ROWID = re.compile(r"\browid\b", re.IGNORECASE)
 
+ANY_COLUMN = 2**64 - 1
+"""DuckDB's number of the column rowid, which it reads also if the rows of a scan are only counted."""
+
 DECIMAL_DIGITS = 18
 """The most digits of a DECIMAL that DuckDB keeps in 64 bits."""
 
 
-def planned(written: Written, schemas: Mapping[str, Schema]) -> tuple[Relational, Mapping[str, str]]:
+def planned(written: Written, schemas: Mapping[str, Schema]) -> tuple[Json, Mapping[str, str]]:
     """Return the plan of a query, and the names of its columns with their types in DuckDB."""
     import duckdb  # noqa: PLC0415 (it takes a while to load)
 
@@ -66,9 +67,14 @@ def planned(written: Written, schemas: Mapping[str, Schema]) -> tuple[Relational
             relation = connection.sql(text)
         except duckdb.Error as error:
             raise _refused(str(error)) from error
-        columns_of = {name: schema.names for name, schema in schemas.items()}
         types = list(map(str, relation.types))
-        return read_plan(plan, columns_of, written), dict(zip(_distinct(relation.columns, types), types, strict=True))
+        return plan, dict(zip(_distinct(relation.columns, types), types, strict=True))
+
+
+def reads_any_column(node: object) -> bool:
+    """Return whether a plan reads a column that DuckDB does not number: the rowid, or any, to count rows."""
+    indexes = (index for each in objects(node) for index in each.get("column_indexes", ()))
+    return any(each["index"] == ANY_COLUMN for each in indexes)
 
 
 def _refuse_names(schemas: Mapping[str, Schema]) -> None:

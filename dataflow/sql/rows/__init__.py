@@ -1,1 +1,0 @@
-"""Operations of SQL on rows, made of the operators of collections."""

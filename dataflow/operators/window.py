@@ -57,7 +57,7 @@ from deltamark.dataflow.plan.term_sql import identifier
 from deltamark.dataflow.types import NULL
 
 State = Literal["rank", "row_number", "dense_rank", "count", "sum", "smallest", "largest"]
-"""What is carried from row to row, in the order in which a row changes it."""
+"""The states that are carried from row to row, in the order in which a row changes them."""
 
 RANK, ROW_NUMBER, DENSE_RANK, COUNT, SUM, SMALLEST, LARGEST = range(7)
 STATES: tuple[State, ...] = State.__args__  # type: ignore[attr-defined]
@@ -222,7 +222,7 @@ class WindowBlock(GroupedRowsBlock):
     order: BTree
     states: int
     kinds: Array
-    """For each state what it is."""
+    """The number of each state in STATES."""
     arguments: Array
     """For each state the value of a record that it reads."""
     functions: int
@@ -511,7 +511,7 @@ def _pass(op: WindowBlock, slot: int, row: RowRecord, old: int) -> bool:
 
 @kernel
 def _pass_copies(op: WindowBlock, slot: int, row: RowRecord, old: int) -> bool:
-    """Add the copies of a row to the states one by one; those behind a limit, whose values nobody needs, at once."""
+    """Add the copies of a row to the states one by one; those behind a limit at once, since their values are not needed."""
     new, fits, has_limit = row.weight, True, op.limit != 0 and op.limits_peers == 0
     if not has_limit and max(old, new) > MAX_COPIES:
         fail(op, MANY_COPIES, 0, slot)

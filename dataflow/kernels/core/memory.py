@@ -118,7 +118,17 @@ class Memory(Uncopied):
     def _reserve(self, words: int, expected: int, *, is_unset: bool) -> int:
         kind = Kind.of(8 * words, 8 * expected)
         mapping = self._pool.take(kind) if self._pool else None
-        return self._hold(mapping or pages.map_pages(kind, self._stagger), words, is_unset=is_unset)
+        return self._hold(mapping or self._fresh(kind), words, is_unset=is_unset)
+
+    def _fresh(self, kind: Kind) -> Mapping:
+        """Map fresh pages, if need be in the address space that the pool gives up."""
+        try:
+            return pages.map_pages(kind, self._stagger)
+        except DeltamarkError:
+            if self._pool is None:
+                raise
+            self._pool.clear()
+            return pages.map_pages(kind, self._stagger)
 
     @property
     def _stagger(self) -> int:

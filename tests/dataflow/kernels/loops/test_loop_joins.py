@@ -36,7 +36,7 @@ from deltamark.dataflow.operators.arrangement import GROWING
 
 def arrangement_of(blocks, rows, *, hashed):
     time, diff, key, value = rows.cells
-    arrays = {name: blocks.room() for name in ("lists", "pending", "debts", *GROWING)}
+    arrays = {name: blocks.room() for name in ("lists", "pending", "debts", "used", "next", *GROWING)}
     return blocks.block(
         ArrangementBlock, opcode=0, size=rows.size, time=time, diff=diff, key=key, keys=key_map(blocks, hashed=hashed),
         frontier=blocks.cell(), columns=1, wide=1, inputs=blocks.words([value]), stored=blocks.words([blocks.room()]),

@@ -511,7 +511,7 @@ def _pass(op: WindowBlock, slot: int, row: RowRecord, old: int) -> bool:
 
 @kernel
 def _pass_copies(op: WindowBlock, slot: int, row: RowRecord, old: int) -> bool:
-    """Add the copies of a row to the states one by one; those behind a limit at once, since their values are not needed."""
+    """Add the copies of a row to the states one by one; those behind a limit at once: their values are not needed."""
     new, fits, has_limit = row.weight, True, op.limit != 0 and op.limits_peers == 0
     if not has_limit and max(old, new) > MAX_COPIES:
         fail(op, MANY_COPIES, 0, slot)

@@ -19,6 +19,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
+from itertools import count
 from threading import Barrier, BrokenBarrierError, Event, Lock
 from typing import Generic, TypeVar
 
@@ -37,6 +38,19 @@ START_S = 1.0
 """Seconds that the start of threads may take. Not measured."""
 
 ResultT = TypeVar("ResultT")
+
+_turns = count()
+"""The threads of this process that have got a core."""
+
+
+def _keep_to_a_core() -> None:
+    """Bind this thread to the next core in turn: the system wakes threads that wait for each other on one core.
+
+    Measured on two cores: two workers took 6.1 ms for a feed, of which one core had all the work, and 3.9 ms if bound.
+    """
+    cores = sorted(os.sched_getaffinity(0))
+    with suppress(OSError):  # a container may forbid it
+        os.sched_setaffinity(0, {cores[next(_turns) % len(cores)]})
 
 
 class _Call(Generic[ResultT]):
@@ -124,7 +138,9 @@ class Threads:
 
     def _threads(self) -> ThreadPoolExecutor:
         if self._pool is None or self._process != os.getpid():
-            self._pool = ThreadPoolExecutor(self.count, "deltamark worker")
+            has_cores = self.count <= len(os.sched_getaffinity(0))
+            initializer = _keep_to_a_core if has_cores else None
+            self._pool = ThreadPoolExecutor(self.count, "deltamark worker", initializer)
             self._process = os.getpid()
         return self._pool
 

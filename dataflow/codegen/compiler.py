@@ -50,10 +50,11 @@ def compile_plans(plans: Mapping[str, Node], workers: int = 1, number: int = 0) 
 def compile_into(compiled: Compiled, plans: Mapping[str, Node]) -> Added:
     """Compile more plans. They share equal nodes among themselves, and arrangements with the plans before."""
     program = compiled.program
-    operators, vectors = len(program.ops), program.vectors()
+    before, vectors = set(program.ops), program.vectors()
     shared = share(prune(rewrite(plans)), compiled.arrangement, program.workers)
     existing = emit(compiled, shared, partition(shared.pruned, program.workers))
-    added = program.ops[operators:]
+    compiled.drop_unused()  # an exchange for a join that reads an arrangement of plans before
+    added = [op for op in program.ops if op not in before]
     _reuse(program, added, program.vectors() - vectors)
     read = {node.name: names for node, names in shared.pruned.columns.items() if isinstance(node, Input)}
     return Added(added, read, existing)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from collections import Counter
 from contextlib import closing
 
 import pytest
@@ -24,7 +25,11 @@ from support.engines.resident import (
 )
 from support.reference.answers import changes
 
+from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.kernels.core import memory
+from deltamark.dataflow.language.collection import source
+from deltamark.dataflow.runtime.live_plans import LivePlans
+from deltamark.dataflow.types import integer
 from deltamark.errors import DeltamarkError
 
 
@@ -132,3 +137,36 @@ def test_a_wrong_batch_does_not_lose_the_answer_of_a_plan_that_it_completes():
         found = stream_of(SHARING, fed(together, SCHEMAS, UPDATE)["late"])
         streams = {name: [*stream, *UPDATE.get(name, [])] for name, stream in STREAMS.items()}
         assert (together.pending, found) == (None, changes(SHARING.node, streams))
+
+
+sold = source("sold", {"shop": integer(0, 9), "day": integer(0, 9)}, rows=1000)
+same = sold.join(sold.rename(shop2="shop", day2="day"), on={"shop": "shop2", "day": "day2"})
+
+
+def test_a_pending_plan_keeps_its_operators_though_another_plan_is_retired(monkeypatch):
+    """The first plan has the arrangements of the pending one, which needs no exchange of its own for them.
+
+    Such an exchange went with the plan that was retired, and the pending plan still ran it, over freed memory.
+    """
+    monkeypatch.setattr("deltamark.dataflow.operators.exchange.MIN_DIVIDED_ROWS", 1)
+    other = sold.count(by="shop")
+    with closing(LivePlans({"first": same, "other": other}, workers=2)) as together:
+        feeds = [batch(time, time % 3, time % 7) for time in range(8)]
+        together.feed({"sold": feeds[0]})
+        history = {"sold": [feeds[0]]}
+        together.attach("late", same.distinct(), history=history, since=None, fuel=2)
+        added = {op.block for new in together._pending.backfill.new for op in new.added.ops}
+        together.feed({"sold": feeds[1]})
+        together.retire("other")
+        left = {op.block for each in together.workers for op in each.compiled.program.ops}
+        assert added <= left
+        answers = [together.feed({"sold": each}).get("late") for each in feeds[2:]]
+    late = Counter()
+    for each in filter(None, answers):
+        for diff, *row in zip(each.diff, *each.columns.values(), strict=True):
+            late[tuple(map(int, row))] += int(diff)
+    assert {row for row, count in late.items() if count} == {(time % 3, time % 7) for time in range(8)}
+
+
+def batch(time, shop, day):
+    return Batch([time], [1], {"shop": [shop], "day": [day]})

@@ -16,12 +16,12 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from itertools import count
-from threading import Barrier, BrokenBarrierError, Event, Lock
-from typing import Generic, TypeVar
+from queue import SimpleQueue
+from threading import Lock, Thread
+from typing import Any, Generic, TypeVar
 
 from numba import types
 
@@ -34,13 +34,73 @@ from deltamark.errors import DeltamarkError
 SPINS = 4000
 """The loads of an awaited word before a worker lets other threads run, if each has a core of its own. Not measured."""
 
-START_S = 1.0
-"""Seconds that the start of threads may take. Not measured."""
+POLL_S = 0.05
+"""Seconds after which a wait for a cancelled call begins anew, since Ctrl-C may end it at any step."""
 
 ResultT = TypeVar("ResultT")
 
 _turns = count()
 """The threads of this process that have got a core."""
+
+
+class _Call(Generic[ResultT]):
+    """A call in another thread. Ctrl-C may come before it is known whether the thread begins it."""
+
+    def __init__(self, do: Callable[[], ResultT]) -> None:
+        self._do, self._begun, self._running = do, Lock(), Lock()
+        self._running.acquire()
+        self._has_ended = False
+        self.result: ResultT | None = None
+        self.error: BaseException | None = None
+
+    def run(self) -> None:
+        if not self._begun.acquire(blocking=False):
+            return  # it was cancelled
+        try:
+            self.result = self._do()
+        except BaseException as error:  # noqa: BLE001 (the caller raises it)
+            self.error = error
+        finally:
+            self._has_ended = True
+            self._running.release()
+
+    def wait(self, seconds: float = -1) -> None:
+        self._running.acquire(timeout=seconds)
+
+    def cancel(self) -> None:
+        """Let the call never begin; if it has begun, wait for its end, however often Ctrl-C is pressed."""
+        if self._begun.acquire(blocking=False):
+            return
+        while not self._has_ended:
+            with suppress(KeyboardInterrupt):
+                self.wait(POLL_S)
+
+
+class _Thread:
+    """A thread that makes calls one after another. keeps_core: whether it keeps to one core."""
+
+    def __init__(self, *, keeps_core: bool) -> None:
+        self._calls: SimpleQueue[_Call[Any] | None] = SimpleQueue()
+        self._thread = Thread(target=_make, args=(self._calls, keeps_core), name="deltamark worker", daemon=True)
+        self._thread.start()
+
+    def submit(self, call: _Call[ResultT]) -> None:
+        self._calls.put(call)
+
+    def end(self) -> None:
+        """End the thread after its last call, without a wait."""
+        self._calls.put(None)
+
+    def join(self) -> None:
+        self._thread.join()
+
+
+def _make(calls: SimpleQueue[_Call[Any] | None], keeps_core: bool) -> None:  # noqa: FBT001 (an argument of a thread)
+    if keeps_core:
+        _keep_to_a_core()
+    while (call := calls.get()) is not None:
+        call.run()
+        del call  # its result must not live until the next one
 
 
 def _keep_to_a_core() -> None:
@@ -53,42 +113,12 @@ def _keep_to_a_core() -> None:
         os.sched_setaffinity(0, {cores[next(_turns) % len(cores)]})
 
 
-class _Call(Generic[ResultT]):
-    """A call in another thread. Ctrl-C may come before it is known whether the thread begins it."""
-
-    def __init__(self, do: Callable[[], ResultT]) -> None:
-        self._do, self._begun, self._ended = do, Lock(), Event()
-        self.result: ResultT | None = None
-        self.error: BaseException | None = None
-
-    def run(self) -> None:
-        if not self._begun.acquire(blocking=False):
-            return  # it was cancelled
-        try:
-            self.result = self._do()
-        except BaseException as error:  # noqa: BLE001 (the caller raises it)
-            self.error = error
-        finally:
-            self._ended.set()
-
-    def wait(self) -> None:
-        self._ended.wait()
-
-    def cancel(self) -> None:
-        """Let the call never begin; if it has begun, wait for its end, however often Ctrl-C is pressed."""
-        if self._begun.acquire(blocking=False):
-            self._ended.set()
-        while not self._ended.is_set():
-            with suppress(KeyboardInterrupt):
-                self._ended.wait()
-
-
 class Threads:
     """Several threads that run one function at once. count: their number."""
 
     def __init__(self, count: int) -> None:
         self.count = count
-        self._pool: ThreadPoolExecutor | None = None
+        self._threads: list[_Thread] = []
         self._process = 0
         self._heeded = ctypes.c_int64()
         """The word that all kernels in these threads heed."""
@@ -99,11 +129,11 @@ class Threads:
         If one of them fails, or Ctrl-C ends the wait for them, all are stopped.
         """
         self._heeded.value = 0
+        self.start()
         calls = [_Call(partial(self._heeding, do, number)) for number in range(self.count)]
         try:
-            pool = self._threads()
-            for each in calls:
-                pool.submit(each.run)
+            for thread, each in zip(self._threads, calls, strict=True):
+                thread.submit(each)
             for each in calls:
                 each.wait()
         except BaseException:
@@ -117,14 +147,11 @@ class Threads:
         return [each.result for each in calls]  # type: ignore[misc]  # they have ended without an error
 
     def start(self) -> None:
-        """Start all threads. Those that take longer than START_S are started by later calls."""
-        barrier = Barrier(self.count, timeout=START_S)
-
-        def meet(_number: int) -> None:
-            with suppress(BrokenBarrierError):
-                barrier.wait()
-
-        self.run(meet)
+        """Start the threads, unless they run in this process."""
+        if not self._threads or self._process != os.getpid():
+            keeps_core = self.count <= len(os.sched_getaffinity(0))
+            self._threads = [_Thread(keeps_core=keeps_core) for _ in range(self.count)]
+            self._process = os.getpid()
 
     def stop(self) -> None:
         """Let all kernels in these threads return."""
@@ -132,17 +159,17 @@ class Threads:
 
     def close(self) -> None:
         """End the threads. Later calls start them again."""
-        pool, self._pool = self._pool, None
-        if pool is not None and self._process == os.getpid():
-            pool.shutdown()
+        threads, self._threads = self._threads, []
+        if self._process == os.getpid():
+            for each in threads:
+                each.end()
+            for each in threads:
+                each.join()
 
-    def _threads(self) -> ThreadPoolExecutor:
-        if self._pool is None or self._process != os.getpid():
-            has_cores = self.count <= len(os.sched_getaffinity(0))
-            initializer = _keep_to_a_core if has_cores else None
-            self._pool = ThreadPoolExecutor(self.count, "deltamark worker", initializer)
-            self._process = os.getpid()
-        return self._pool
+    def __del__(self) -> None:
+        if self._process == os.getpid():
+            for each in self._threads:
+                each.end()
 
     def _heeding(self, do: Callable[[int], ResultT], number: int) -> ResultT:
         try:

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.engines.driving import at_once
+from support.engines.driving import maintained
 from support.engines.laws import check_life
 from support.random_plans.case import Case
 from support.random_plans.seeded_streams import long_stream
 from support.random_plans.strategies import cases, streams_of
-from support.random_plans.streams import inputs_of
+from support.random_plans.streams import inputs_of, times_of
 from support.reference.answers import changes
 from support.written_plans.operators import OPERATORS, each_operator
 
@@ -57,8 +57,9 @@ def test_plans_do_not_depend_on_what_their_memory_has_held(case, data):
 
 
 @pytest.mark.draws(26)
+@pytest.mark.parametrize("workers", [1, 2, 3])
 @each_operator
-def test_many_times_do_not_depend_on_what_the_memory_has_held(name):
+def test_many_times_do_not_depend_on_what_the_memory_has_held(name, workers):
     collection = OPERATORS[name]
     streams = {each: long_stream(schema, len(each), 120) for each, schema in inputs_of(collection).items()}
-    assert at_once(collection, streams) == changes(collection.node, streams)
+    assert maintained(collection, streams, [times_of(streams)], workers) == changes(collection.node, streams)

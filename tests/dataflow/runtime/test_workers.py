@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.engines.driving import added, arrays, between, feed, stream_of, undone
+from support.engines.driving import arrays, between, maintained, stream_of, undone
 from support.engines.explanations import parts
 from support.random_plans.seeded_streams import long_stream, spread_stream, with_one_key
 from support.random_plans.strategies import cases, cuts
@@ -37,18 +37,13 @@ def small_slices(monkeypatch):
     monkeypatch.setattr("deltamark.dataflow.operators.exchange.MIN_DIVIDED_ROWS", 1)
 
 
-def sharded(collection, streams, feeds, workers):
-    with closing(Dataflow(collection, workers=workers)) as engine:
-        return added(feed(engine, collection, between(streams, set(times))) for times in feeds)
-
-
 @pytest.mark.draws(26)
 @pytest.mark.parametrize("name", OPERATORS)
 def test_a_feed_may_have_many_rounds(name):
     collection = OPERATORS[name]
     streams = undone({each: long_stream(schema, len(each), 40) for each, schema in inputs_of(collection).items()})
     times = times_of(streams)
-    assert sharded(collection, streams, [times[:20], times[20:]], 3) == changes(collection.node, streams)
+    assert maintained(collection, streams, [times[:20], times[20:]], 3) == changes(collection.node, streams)
 
 
 @pytest.mark.parametrize("workers", WORKERS)
@@ -56,7 +51,7 @@ def test_a_feed_may_have_many_rounds(name):
 @given(cases(), st.data())
 def test_plans_equal_their_recomputation(workers, case, data):
     feeds = data.draw(cuts(case.streams))
-    assert sharded(case.collection, case.streams, feeds, workers) == changes(case.collection.node, case.streams)
+    assert maintained(case.collection, case.streams, feeds, workers) == changes(case.collection.node, case.streams)
 
 
 @pytest.mark.parametrize("workers", [2, 3, 8])
@@ -66,7 +61,7 @@ def test_the_changes_do_not_depend_on_the_timing_of_the_workers(workers, case, d
     feeds = data.draw(cuts(case.streams))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("deltamark.dataflow.builder.program.DELAY_SEED", seed)
-        found = sharded(case.collection, case.streams, feeds, workers)
+        found = maintained(case.collection, case.streams, feeds, workers)
     assert found == changes(case.collection.node, case.streams)
 
 
@@ -88,7 +83,7 @@ def test_the_changes_do_not_depend_on_the_nodes_that_every_worker_computes(case,
     feeds = data.draw(cuts(case.streams))
     with pytest.MonkeyPatch.context() as patch:
         choose_at_random(patch, seed)
-        found = sharded(case.collection, case.streams, feeds, workers)
+        found = maintained(case.collection, case.streams, feeds, workers)
     assert found == changes(case.collection.node, case.streams)
 
 
@@ -99,7 +94,7 @@ def test_operators_do_not_depend_on_the_nodes_that_every_worker_computes(name, m
     streams = undone({each: long_stream(schema, len(each), 20) for each, schema in inputs_of(collection).items()})
     times = times_of(streams)
     choose_at_random(monkeypatch, name)
-    assert sharded(collection, streams, [times[:9], times[9:]], 2) == changes(collection.node, streams)
+    assert maintained(collection, streams, [times[:9], times[9:]], 2) == changes(collection.node, streams)
 
 
 @pytest.mark.draws(8)
@@ -108,7 +103,7 @@ def test_operators_do_not_depend_on_the_nodes_that_every_worker_computes(name, m
 def test_all_rows_may_have_one_key(name, workers):
     collection = HUGE_KEY[name]
     streams = {each: with_one_key(schema, len(each), 200) for each, schema in inputs_of(collection).items()}
-    assert sharded(collection, streams, [[0, 1, 2, 5]], workers) == changes(collection.node, streams)
+    assert maintained(collection, streams, [[0, 1, 2, 5]], workers) == changes(collection.node, streams)
 
 
 @pytest.mark.draws(12)
@@ -118,7 +113,7 @@ def test_keys_of_a_wide_range_are_dealt_in_blocks(name, workers):
     collection = SPREAD[name]
     streams = undone({each: spread_stream(len(each), 150) for each in inputs_of(collection)})
     times = times_of(streams)
-    assert sharded(collection, streams, [times[:20], times[20:]], workers) == changes(collection.node, streams)
+    assert maintained(collection, streams, [times[:20], times[20:]], workers) == changes(collection.node, streams)
 
 
 FAR = [
@@ -145,7 +140,7 @@ def test_key_ranges_may_lie_far_apart(how, ends):
         "near": [((key, key), time, 1) for time in range(2) for key in range(10)],
         "far": [((key, place % 10), time, 1) for time in range(2) for place, key in enumerate(keys)],
     }
-    assert sharded(plan, streams, [[0], [1]], 2) == changes(plan.node, streams)
+    assert maintained(plan, streams, [[0], [1]], 2) == changes(plan.node, streams)
 
 
 @pytest.mark.draws(12)
@@ -160,7 +155,7 @@ def test_rows_outside_the_range_of_the_other_side_have_an_owner(ends, known):
         name: [((key, 1), time, 1) for time in range(2) for key in range(max(low, min(high - 5, 0)), high)[:5]]
         for name, (low, high) in (("rows", ends), ("keys", known))
     }
-    assert sharded(plan, streams, [[0], [1]], 2) == changes(plan.node, streams)
+    assert maintained(plan, streams, [[0], [1]], 2) == changes(plan.node, streams)
 
 
 @pytest.mark.parametrize(("low", "moves"), [(0, 0), (10**5, 1)])
@@ -198,7 +193,7 @@ def test_a_text_is_kept_while_any_row_has_it(name, workers, monkeypatch):
         order.shuffle(changed)
         updates += [(row, now, diff) for row, diff in changed]
     plan = SHARED[name]
-    assert sharded(plan, {"words": updates}, [[0], [1], [2], [3]], workers) == changes(plan.node, {"words": updates})
+    assert maintained(plan, {"words": updates}, [[0], [1], [2], [3]], workers) == changes(plan.node, {"words": updates})
 
 
 @pytest.mark.parametrize("workers", [1, 2, 3])

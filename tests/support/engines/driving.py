@@ -60,9 +60,9 @@ def missing(column: list[int | str | None]) -> list[int | str]:
     return [NULL if value is None else value for value in column]
 
 
-def maintained(collection: Collection, streams: Streams, feeds: Iterable[Iterable[int]]) -> Stream:
+def maintained(collection: Collection, streams: Streams, feeds: Iterable[Iterable[int]], workers: int = 1) -> Stream:
     """Run a plan over streams whose times are cut into feeds; return all changes together."""
-    with closing(Dataflow(collection)) as worker:
+    with closing(Dataflow(collection, workers=workers)) as worker:
         return added(feed(worker, collection, between(streams, set(times))) for times in feeds)
 
 

@@ -26,6 +26,7 @@ import deltamark
 from deltamark.dataflow.interpreter.groups import update_groups
 from deltamark.dataflow.interpreter.registry import STEPS
 from deltamark.dataflow.interpreter.run import run
+from deltamark.dataflow.interpreter.service import serve
 from deltamark.dataflow.kernels.core.blocks import Operator, kernel_type
 from deltamark.dataflow.kernels.core.dispatcher import Kernel, KernelDispatcher
 
@@ -50,6 +51,7 @@ def compile_kernels(report: Report) -> None:
                 break
             report(done, kernels + 1)
     run.compile((types.int64, types.int64))
+    serve.compile((types.int64,))
     report(kernels + 1, kernels + 1)
 
 

@@ -258,8 +258,8 @@ class MotifIndexes:
         for batches in parts:
             self._worker.last = -1  # all parts have the same time
             pointers = self._worker.checked(batches)
-            with self._worker.failing():
-                self._worker.run(pointers, drop=True)
+            with self._worker.failing(), self._worker.bound(pointers, drop=True):
+                self._worker.execute_program()
         for op in self._program.ops:
             if op.step is SETTLE_INDEX:
                 pack_index(self._program.memory, SettleIndexBlock(op.block))

@@ -11,7 +11,7 @@ that run, and brought to the present: see `backfill`.
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from itertools import chain
 from time import perf_counter_ns
@@ -131,8 +131,9 @@ class LivePlans:
             self.worker.refuse_after_failure()
             self._or_drop(pending.backfill.name, lambda: self._advance_backfill(pending))
         pointers = self._checked(batches)
-        with self._failing():
-            return self._threads.run(lambda worker: worker.run(pointers, drop=drop))
+        with self._bound(pointers, drop=drop):
+            self._threads.execute()
+        return self._take_counts()
 
     def _run_each(
         self, batches: Mapping[str, Batch], ends: Times, *, started: int, drop: bool
@@ -146,11 +147,23 @@ class LivePlans:
         self._refuse_pending()
         times = accept_ends(ends, self.worker.last)
         pointers = self._checked(batches, int(times[-1]))
-        with self._failing():
-            found = self._threads.run(lambda worker: worker.run_each(pointers, times, started=started, drop=drop))
-        ended = np.max([np.cumsum(each.nanoseconds) for _, each in found], axis=0)
-        changes = np.sum([each.changes for _, each in found], axis=0)
-        return [counts for counts, _ in found], EachBatch(changes, np.diff(ended, prepend=0))
+        with self._bound(pointers, drop=drop) as bound:
+            found = [bound.enter_context(each.batched(times, started)) for each in self.workers]
+            self._threads.execute()
+        ended = np.max([np.cumsum(each.nanoseconds) for each in found], axis=0)
+        changes = np.sum([each.changes for each in found], axis=0)
+        return self._take_counts(), EachBatch(np.diff(changes, prepend=0), np.diff(ended, prepend=0))
+
+    @contextmanager
+    def _bound(self, pointers: Mapping[str, Pointers], *, drop: bool) -> Iterator[ExitStack]:
+        """Bind the inputs of all workers to checked batches."""
+        with self._failing(), ExitStack() as bound:
+            for each in self.workers:
+                bound.enter_context(each.bound(pointers, drop=drop))
+            yield bound
+
+    def _take_counts(self) -> Counts:
+        return [each.take_counts() for each in self.workers]
 
     def _collected(self, counts: Counts) -> dict[str, Batch]:
         """Return the changes of each answer that all workers have collected."""

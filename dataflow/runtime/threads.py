@@ -1,8 +1,9 @@
 """Threads: the workers of a dataflow run at once, each in a thread of its own, and stop together.
 
-Kernels do not hold the lock of Python here. One worker needs no thread: it runs in that of the caller. The threads
-of several start when these are opened, and end when they are closed, or with the process. A forked process starts
-threads of its own with its first call.
+Kernels do not hold the lock of Python here. The first worker runs in the thread of the caller, so one worker needs no
+other thread. The threads of the others start when these are opened, wait in compiled code for calls (see
+`interpreter.service`), and end when they are closed, or with the process. A forked process starts threads of its own
+with its first call.
 
 If operators of several workers fail, the error of the first one in the order of a single worker is raised: that of the
 first superstep, in it of the first operator of the program, and for it that of the earliest time, at last that of the
@@ -15,171 +16,267 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from functools import partial
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import cache
 from itertools import count
 from queue import SimpleQueue
-from threading import Lock, Thread
+from threading import Thread
 from typing import Any, Generic, TypeVar
 
 from numba import types
 
 from deltamark.dataflow.interpreter.run import run
-from deltamark.dataflow.kernels.core.unlocked import StoppedError, Unlocked, heeding
-from deltamark.dataflow.runtime.worker import FAULT, Worker
+from deltamark.dataflow.interpreter.service import (
+    PYTHON,
+    SLEEPS,
+    WORDS,
+    ServiceBlock,
+    await_end,
+    call,
+    complete_call,
+    serve,
+)
+from deltamark.dataflow.kernels.core.guard import OutOfBoundsError
+from deltamark.dataflow.kernels.core.memory import Memory, view
+from deltamark.dataflow.kernels.core.unlocked import Heeded, StoppedError, Unlocked
+from deltamark.dataflow.runtime.worker import FAULT, OUT_OF_BOUNDS, Worker
 from deltamark.dataflow.types import FOREVER
 from deltamark.errors import DeltamarkError
 
 SPINS = 4000
 """The loads of an awaited word before a worker lets other threads run, if each has a core of its own. Not measured."""
 
-POLL_S = 0.05
-"""Seconds after which a wait for a cancelled call begins anew, since Ctrl-C may end it at any step."""
+PATIENCE_NS = 300_000
+"""The nanoseconds for which a thread waits for its next call before it sleeps, if it has a core of its own: a small
+feed of a client takes less between two calls. Not measured.
+"""
 
 ResultT = TypeVar("ResultT")
+
+Do = Callable[[int, int], ResultT]
+"""A call of a thread: its number, and the status at which its program has stopped (PYTHON if there was none)."""
+
+_libc = ctypes.CDLL(None)
 
 _turns = count()
 """The threads of this process that have got a core."""
 
 
-class _Call(Generic[ResultT]):
-    """A call in another thread. Ctrl-C may come before it is known whether the thread begins it."""
+class _Calls(Generic[ResultT]):
+    """The calls of several threads, and their results."""
 
-    def __init__(self, do: Callable[[], ResultT]) -> None:
-        self._do, self._begun, self._running = do, Lock(), Lock()
-        self._running.acquire()
-        self._has_ended = False
-        self.result: ResultT | None = None
-        self.error: BaseException | None = None
+    def __init__(self, threads: int) -> None:
+        self.do: Do[ResultT] | None = None
+        """The function of the call; None ends a thread."""
+        self.results: list[ResultT | None] = [None] * threads
+        self.errors: list[BaseException] = []
+        self.heeded, self.caller = Heeded(), Heeded(gets_signals=True)
+        """The words that the threads heed, and those that their caller heeds."""
 
-    def run(self) -> None:
-        if not self._begun.acquire(blocking=False):
-            return  # it was cancelled
+    def begin(self, do: Do[ResultT]) -> None:
+        self.heeded.begin()
+        self.caller.begin()
+        self.do = do
+
+    def stop(self) -> None:
+        """Let all kernels return, those of the caller too."""
+        self.heeded.stop()
+        self.caller.stop()
+
+    def make(self, number: int, status: int) -> bool:
+        """Make the call of a thread, or go on with it; return whether it was one."""
+        do = self.do
+        if do is None:
+            return False
         try:
-            self.result = self._do()
+            self.results[number] = do(number, status)
+        except StoppedError as error:
+            self.errors.append(error)
         except BaseException as error:  # noqa: BLE001 (the caller raises it)
-            self.error = error
-        finally:
-            self._has_ended = True
-            self._running.release()
+            self.errors.append(error)
+            self.stop()
+        return True
 
-    def wait(self, seconds: float = -1) -> None:
-        self._running.acquire(timeout=seconds)
-
-    def cancel(self) -> None:
-        """Let the call never begin; if it has begun, wait for its end, however often Ctrl-C is pressed."""
-        if self._begun.acquire(blocking=False):
-            return
-        while not self._has_ended:
-            with suppress(KeyboardInterrupt):
-                self.wait(POLL_S)
+    def take(self) -> list[ResultT]:
+        """Return the results of a call that has ended, or raise its error."""
+        results, errors = self.results, self.errors
+        self.do, self.results, self.errors = None, [None] * len(results), []
+        self.caller.raise_error()
+        if errors:
+            raise min(errors, key=lambda error: isinstance(error, StoppedError))
+        return results  # type: ignore[return-value]  # all have ended without an error
 
 
 class _Thread:
-    """A thread that makes calls one after another. keeps_core: whether it keeps to one core."""
+    """A thread that makes the calls with a number. core: the one that it keeps to, or None."""
 
-    def __init__(self, *, keeps_core: bool) -> None:
-        self._calls: SimpleQueue[_Call[Any] | None] = SimpleQueue()
-        self._thread = Thread(target=_make, args=(self._calls, keeps_core), name="deltamark worker", daemon=True)
+    def __init__(self, calls: _Calls[Any], number: int, core: int | None) -> None:
+        self._memory = Memory()
+        size = ServiceBlock.size_in_words
+        self._address = self._memory.reserve(size + WORDS)
+        patience = 0 if core is None else PATIENCE_NS
+        view(self._address, size)[:] = ServiceBlock.words(progress=self._address + 8 * size, patience=patience)
+        self._wakes: SimpleQueue[None] = SimpleQueue()
+        arguments = calls, number, core, self._address, self._memory, self._wakes
+        self._thread = Thread(target=_serve, args=arguments, name="deltamark worker", daemon=True)
         self._thread.start()
 
-    def submit(self, call: _Call[ResultT]) -> None:
-        self._calls.put(call)
+    def call(self, program: int) -> None:
+        """Begin a call: run a program, and then the function of the calls if it stops, or the function alone if 0."""
+        if call(self._address, program):
+            self.wake()
 
-    def end(self) -> None:
-        """End the thread after its last call, without a wait."""
-        self._calls.put(None)
+    def wake(self) -> None:
+        """Wake the thread if it sleeps."""
+        self._wakes.put(None)
+
+    def wait(self, spins: int) -> None:
+        """Wait for the end of the call."""
+        unlocked_await_end()(self._address, spins)
 
     def join(self) -> None:
         self._thread.join()
+        self._memory.close()
 
 
-def _make(calls: SimpleQueue[_Call[Any] | None], keeps_core: bool) -> None:  # noqa: FBT001 (an argument of a thread)
-    if keeps_core:
-        _keep_to_a_core()
-    while (call := calls.get()) is not None:
-        call.run()
-        del call  # its result must not live until the next one
+@cache
+def unlocked_serve() -> Unlocked:
+    return Unlocked(serve, types.int64)
 
 
-def _keep_to_a_core() -> None:
-    """Bind this thread to the next core in turn: the system wakes threads that wait for each other on one core.
+@cache
+def unlocked_await_end() -> Unlocked:
+    return Unlocked(await_end, types.int64, types.int64)
+
+
+def _serve(
+    calls: _Calls[Any], number: int, core: int | None, address: int, _memory: Memory, wakes: SimpleQueue[None]
+) -> None:
+    """Make the calls of a thread until one has no function. _memory: kept as long as the thread."""
+    if core is not None:
+        _keep_to(core)
+    run_calls = unlocked_serve()
+    with calls.heeded.heeding():
+        while True:
+            try:
+                status = run_calls(address)
+            except StoppedError as error:
+                calls.errors.append(error)
+                complete_call(address)
+                continue
+            except OutOfBoundsError:
+                status = OUT_OF_BOUNDS
+            if status == SLEEPS:
+                wakes.get()
+            elif calls.make(number, status):
+                complete_call(address)
+            else:
+                return
+
+
+def _keep_to(core: int) -> None:
+    """Bind this thread to a core: the system wakes threads that wait for each other on one core.
 
     Measured on two cores: two workers took 6.1 ms for a feed, of which one core had all the work, and 3.9 ms if bound.
     """
-    cores = sorted(os.sched_getaffinity(0))
     with suppress(OSError):  # a container may forbid it
-        os.sched_setaffinity(0, {cores[next(_turns) % len(cores)]})
+        os.sched_setaffinity(0, {core})
+
+
+def _cores(threads: int) -> list[int | None]:
+    """Return a core for each of some threads besides the caller's, in turn; None if there are too few."""
+    cores = sorted(os.sched_getaffinity(0))
+    if threads >= len(cores):
+        return [None] * threads
+    others = [each for each in cores if each != _libc.sched_getcpu()][: len(cores) - 1]
+    return [others[next(_turns) % len(others)] for _ in range(threads)]
 
 
 class Threads:
-    """Several threads that run one function at once. count: their number."""
+    """Several threads that run one function at once, the caller's among them. count: their number."""
 
     def __init__(self, count: int) -> None:
         self.count = count
+        self._calls = _Calls[Any](count)
         self._threads: list[_Thread] = []
         self._process = 0
-        self._heeded = ctypes.c_int64()
-        """The word that all kernels in these threads heed."""
 
     def run(self, do: Callable[[int], ResultT]) -> list[ResultT]:
         """Call a function with each number below `count`, each in a thread of its own; return the results.
 
         If one of them fails, or Ctrl-C ends the wait for them, all are stopped.
         """
-        self._heeded.value = 0
+        return self.run_programs([0] * self.count, lambda number, _status: do(number))
+
+    def run_programs(self, programs: Sequence[int], do: Do[ResultT]) -> list[ResultT]:
+        """Run a program in each thread, and call a function where it stops, or at once where there is none (0).
+
+        The program of the caller's thread is run by the function, which gets PYTHON as the status.
+        """
         self.start()
-        calls = [_Call(partial(self._heeding, do, number)) for number in range(self.count)]
+        calls, threads, spins = self._calls, self._threads, spins_of(self.count)
+        calls.begin(do)
         try:
-            for thread, each in zip(self._threads, calls, strict=True):
-                thread.submit(each)
-            for each in calls:
-                each.wait()
+            for thread, program in zip(threads, programs[1:], strict=True):
+                thread.call(program)
+            with calls.caller.heeding():
+                calls.make(0, PYTHON)
+                if calls.caller.has_raised:
+                    calls.stop()
+                for thread in threads:
+                    thread.wait(spins)
+        except StoppedError:
+            if calls.caller.has_raised:
+                calls.stop()
+            self._settle()
         except BaseException:
-            self.stop()
-            for each in calls:
-                each.cancel()
+            calls.stop()
+            self._settle()
             raise
-        errors = [each.error for each in calls if each.error is not None]
-        if errors:
-            raise min(errors, key=lambda error: isinstance(error, StoppedError))
-        return [each.result for each in calls]  # type: ignore[misc]  # they have ended without an error
+        return calls.take()
 
     def start(self) -> None:
         """Start the threads, unless they run in this process."""
-        if not self._threads or self._process != os.getpid():
-            keeps_core = self.count <= len(os.sched_getaffinity(0))
-            self._threads = [_Thread(keeps_core=keeps_core) for _ in range(self.count)]
-            self._process = os.getpid()
-
-    def stop(self) -> None:
-        """Let all kernels in these threads return."""
-        self._heeded.value = 1
+        if self._process != os.getpid():
+            self._calls = _Calls(self.count)
+            cores = _cores(self.count - 1)
+            self._threads, self._process = [], os.getpid()
+            try:
+                for number, core in enumerate(cores, 1):
+                    self._threads.append(_Thread(self._calls, number, core))
+            except BaseException:
+                self.close()
+                raise
 
     def close(self) -> None:
         """End the threads. Later calls start them again."""
-        threads, self._threads = self._threads, []
-        if self._process == os.getpid():
-            for each in threads:
-                each.end()
-            for each in threads:
-                each.join()
+        for each in self._end():
+            each.join()
 
     def __del__(self) -> None:
-        if self._process == os.getpid():
-            for each in self._threads:
-                each.end()
+        self._end()
 
-    def _heeding(self, do: Callable[[int], ResultT], number: int) -> ResultT:
-        try:
-            with heeding(self._heeded):
-                return do(number)
-        except StoppedError:
-            raise
-        except BaseException:
-            self.stop()
-            raise
+    def _end(self) -> list[_Thread]:
+        """Let the threads end, without a wait; return them."""
+        threads, self._threads = self._threads, []
+        if self._process != os.getpid():
+            return []
+        self._process = 0
+        for each in threads:
+            each.call(0)
+        return threads
+
+    def _settle(self) -> None:
+        """Wait for the end of all calls, however often Ctrl-C is pressed, which may have come before a thread woke."""
+        deaf = Heeded()
+        for each in self._threads:
+            has_ended = False
+            while not has_ended:
+                with suppress(KeyboardInterrupt), deaf.heeding():
+                    each.wake()
+                    each.wait(SPINS)
+                    has_ended = True
 
 
 class WorkerThreads:
@@ -190,7 +287,7 @@ class WorkerThreads:
         self._failures: list[tuple[int, int, int, DeltamarkError]] = []
         """The step, the time, the worker and the error of each failure of an operator."""
         if len(workers) > 1:
-            spins, unlocked = _spins(len(workers)), Unlocked(run, types.int64, types.int64)
+            spins, unlocked = spins_of(len(workers)), Unlocked(run, types.int64, types.int64)
             for each in workers:
                 each.run_kernels, each.wait = unlocked, self._wait
                 each.program.write(each.program.spins, spins)
@@ -200,8 +297,26 @@ class WorkerThreads:
         """Call a function with every worker, all at once; return the results, or raise the first failure."""
         if len(self._workers) == 1:
             return [do(self._workers[0])]
-        try:
+        with self._first_failure():
             return self._threads.run(lambda number: self._run_one(do, number))
+
+    def execute(self) -> None:
+        """Run the program of every worker, all at once, over the batches that are bound; or raise the first failure."""
+        if len(self._workers) == 1:
+            self._workers[0].execute_program()
+            return
+        programs = [each.begin_program() for each in self._workers]
+        with self._first_failure():
+            self._threads.run_programs(programs, self._go_on)
+
+    def close(self) -> None:
+        self._threads.close()
+
+    @contextmanager
+    def _first_failure(self) -> Iterator[None]:
+        """Raise the first failure of an operator for an error that comes from failures alone."""
+        try:
+            yield
         except StoppedError:
             if not self._failures:
                 raise
@@ -211,8 +326,9 @@ class WorkerThreads:
             for each in self._workers:
                 each.program.write(each.program.stop, 0)
 
-    def close(self) -> None:
-        self._threads.close()
+    def _go_on(self, number: int, status: int) -> None:
+        """Run the program of a worker from where compiled code has stopped."""
+        self._run_one(lambda worker: worker.execute_program() if status == PYTHON else worker.go_on(status), number)
 
     def _run_one(self, do: Callable[[Worker], ResultT], number: int) -> ResultT:
         worker = self._workers[number]
@@ -235,6 +351,6 @@ class WorkerThreads:
         os.sched_yield()
 
 
-def _spins(workers: int) -> int:
-    """Return the number of loads of an awaited word; 0 unless each worker has a core."""
-    return SPINS if workers <= len(os.sched_getaffinity(0)) else 0
+def spins_of(threads: int) -> int:
+    """Return the number of loads of an awaited word; 0 unless each thread has a core."""
+    return SPINS if threads <= len(os.sched_getaffinity(0)) else 0

@@ -14,7 +14,6 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -48,6 +47,9 @@ UNBOUNDED_ROWS = 1 << 40
 
 FAULT = -1
 """The step of an error that comes from no operator."""
+
+OUT_OF_BOUNDS = -3
+"""The status of a program that has accessed memory outside its ranges."""
 
 
 def wait_alone(_worker: Worker) -> None:
@@ -153,14 +155,30 @@ class Worker:
         # the error itself has frames that would keep this worker and the fed batches alive
         self._failure = self._failure or f"{type(error).__name__}: {error}"
 
+    def execute_program(self) -> None:
+        """Run the program over the batches that are bound."""
+        self._execute(self._schedule)
+
+    def begin_program(self) -> int:
+        """Prepare a run of the program by compiled code alone; return its address, or 0 if Python has to run it."""
+        self._executed = self._schedule
+        return 0 if self._profile else self._schedule.block
+
     def execute(self, schedule: Schedule, start: int = -1) -> None:
         """Run operators from number `start` on, or over all slices of the inputs if it is -1.
 
         If a table is too small, it is enlarged.
         """
         self._executed = schedule
-        stopped = self._interpret(schedule, start)
+        self.go_on(self._interpret(schedule, start))
+
+    def go_on(self, stopped: int) -> None:
+        """Run the schedule from where it has stopped. stopped: the status of the interpreter."""
+        schedule = self._executed
+        assert schedule is not None
         while stopped != status.DONE:
+            if stopped == OUT_OF_BOUNDS:
+                raise self._fault(schedule) from None
             at, reason = divmod(stopped, 4)
             if reason == status.FAILED:
                 self.failed_step = self.step
@@ -176,9 +194,12 @@ class Worker:
         try:
             return self.run_kernels(schedule.block, start)
         except OutOfBoundsError:
-            at = ProgramBlock(schedule.block).running
-            op, fault = schedule.ops[at], REGISTRY.fault() if REGISTRY else ""
-            raise OutOfBoundsError(f"operator {at}, {op.step.name} at {op.block:#x}: {fault}") from None
+            return OUT_OF_BOUNDS
+
+    def _fault(self, schedule: Schedule) -> OutOfBoundsError:
+        at = ProgramBlock(schedule.block).running
+        op, fault = schedule.ops[at], REGISTRY.fault() if REGISTRY else ""
+        return OutOfBoundsError(f"operator {at}, {op.step.name} at {op.block:#x}: {fault}")
 
     @property
     def step(self) -> int:
@@ -188,20 +209,30 @@ class Worker:
         program = ProgramBlock(self._executed.block)
         return self.first_step + program.supersteps * len(self._executed.ops) + program.running
 
-    def run(self, pointers: Mapping[str, Pointers], *, drop: bool) -> dict[str, int]:
-        """Run the program over checked batches; return the number of changes of each answer.
+    @contextmanager
+    def bound(self, pointers: Mapping[str, Pointers], *, drop: bool) -> Iterator[None]:
+        """Bind the inputs to checked batches, over which the program runs in the context.
 
         After an error the worker can run nothing more, and the caller must let it `fail`.
 
         drop: count the changes without collecting them.
         """
-        self._run(pointers, partial(self._execute, self._schedule), drop=drop)
-        return self._take_counts()
+        self._program.sweeper.sweep_if_due()
+        for root in self._running.values():
+            root.drop = drop
+        for name, each in pointers.items():
+            self.bindings[name].bind(each)
+        try:
+            yield
+        finally:
+            for name in pointers:
+                self.bindings[name].unbind()
 
-    def run_each(
-        self, pointers: Mapping[str, Pointers], ends: np.ndarray, *, started: int, drop: bool
-    ) -> tuple[dict[str, int], EachBatch]:
-        """Run the program over one batch after another of checked rows; return the number of changes of each answer.
+    @contextmanager
+    def batched(self, ends: np.ndarray, started: int) -> Iterator[EachBatch]:
+        """Divide the rows that are bound into batches, which run one after another as one feed.
+
+        Yields the number of changes up to the end of each batch, and its nanoseconds, which the program fills in.
 
         ends: the last time of each batch; started: the time at which the first one began, in nanoseconds.
         """
@@ -212,40 +243,23 @@ class Worker:
             "collected": np.zeros_like(ends),
             "clock": np.zeros_like(ends),
         }
+        program = ProgramBlock(self._schedule.block)
         with lent(*arrays.values()) as at:
             fields = BatchesBlock.words(
                 count=len(ends), answers=len(self._running), started=started,
                 **dict(zip(arrays, at, strict=True)),
             )  # fmt: skip
             with lent(np.array(fields)) as (block,):
-                self._run(pointers, partial(self._execute_batches, block), drop=drop)
-        return self._take_counts(), EachBatch(np.diff(arrays["collected"], prepend=0), arrays["clock"])
+                program.batches = block
+                take_batch(program)
+                try:
+                    yield EachBatch(arrays["collected"], arrays["clock"])
+                finally:
+                    program.batches = 0
 
-    def _execute_batches(self, batches: int) -> None:
-        """Run the batches of a `BatchesBlock` one after another, as one feed."""
-        program = ProgramBlock(self._schedule.block)
-        try:
-            program.batches = batches
-            take_batch(program)
-            self.execute(self._schedule)
-        finally:
-            program.batches = 0
-
-    def _take_counts(self) -> dict[str, int]:
+    def take_counts(self) -> dict[str, int]:
+        """Return the number of changes of each answer since the last call."""
         return {name: self._take_count(name) for name in self._running}
-
-    def _run(self, pointers: Mapping[str, Pointers], run: Callable[[], None], *, drop: bool) -> None:
-        """Bind the inputs to checked batches while the program runs."""
-        self._program.sweeper.sweep_if_due()
-        for root in self._running.values():
-            root.drop = drop
-        for name, each in pointers.items():
-            self.bindings[name].bind(each)
-        try:
-            run()
-        finally:
-            for name in pointers:
-                self.bindings[name].unbind()
 
     def changes(self, name: str, rows: int) -> Batch:
         """Copy the changes of an answer that this worker has collected."""

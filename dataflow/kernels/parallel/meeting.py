@@ -104,12 +104,18 @@ def awaited(op: Meeting, address: int, number: int) -> bool:
         if tries > spins:
             if op.stop != 0:
                 return False
-            heed_signals()
-            if tries - spins < MAX_YIELDS:
-                yield_core()
-            else:
-                nap(NAP_US)
+            pause(tries - spins)
     return True
+
+
+@inline
+def pause(tries: int) -> None:
+    """Let other threads run between two loads of an awaited word. tries: the number of this pause."""
+    heed_signals()
+    if tries < MAX_YIELDS:
+        yield_core()
+    else:
+        nap(NAP_US)
 
 
 @kernel

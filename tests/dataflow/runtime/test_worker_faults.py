@@ -44,17 +44,27 @@ def number_of(worker):
     return worker.program.read(worker.program.worker)
 
 
+@pytest.fixture
+def before_programs(monkeypatch):
+    """Call a function with a number before the program of that worker runs, in its thread."""
+    begin, execute = Worker.begin_program, Worker.execute_program
+
+    def call_before(number, do):
+        def run(worker):
+            if number_of(worker) == number:
+                do(worker)
+            execute(worker)
+
+        monkeypatch.setattr(Worker, "begin_program", lambda each: begin(each) if number_of(each) != number else 0)
+        monkeypatch.setattr(Worker, "execute_program", run)
+
+    return call_before
+
+
 @pytest.fixture(params=range(3))
-def slow(request, monkeypatch):
+def slow(request, before_programs):
     """Let one of three workers begin each feed late."""
-    whole = Worker.run
-
-    def late(worker, pointers, *, drop):
-        if number_of(worker) == request.param:
-            time.sleep(0.05)
-        return whole(worker, pointers, drop=drop)
-
-    monkeypatch.setattr(Worker, "run", late)
+    before_programs(request.param, lambda _: time.sleep(0.05))
 
 
 def error_of(plans, streams, workers):
@@ -113,15 +123,12 @@ def test_the_error_of_a_sum_names_the_time_that_stays_open_for_rows_that_do_not_
         assert error.startswith("a sum needs more than 64 bits: the only group at time 5;")
 
 
-def test_a_worker_that_awaits_no_message_stops_at_the_superstep_behind_a_failure(monkeypatch):
-    whole = Worker.run
-
-    def after_a_failure(worker, pointers, *, drop):
-        while number_of(worker) == 0 and not worker.program.read(worker.program.stop):
+def test_a_worker_that_awaits_no_message_stops_at_the_superstep_behind_a_failure(before_programs):
+    def await_failure(worker):
+        while not worker.program.read(worker.program.stop):
             time.sleep(0.001)
-        return whole(worker, pointers, drop=drop)
 
-    monkeypatch.setattr(Worker, "run", after_a_failure)
+    before_programs(0, await_failure)
     stream = [*retracted(1, 0), *(((5, 1), time, 1) for time in range(1, 100))]
     with Dataflow({"ids": left.distinct("id")}, workers=3) as engine:
         with pytest.raises(DeltamarkError, match="id=261 at time 0"):
@@ -131,17 +138,14 @@ def test_a_worker_that_awaits_no_message_stops_at_the_superstep_behind_a_failure
 
 
 @pytest.mark.parametrize("number", range(3))
-def test_a_fault_of_a_worker_ends_the_others(number, monkeypatch):
+def test_a_fault_of_a_worker_ends_the_others(number, before_programs):
     """Its error is raised as it is, and the dataflow refuses later feeds."""
-    whole = Worker.run
 
-    def faulty(worker, pointers, *, drop):
-        if number_of(worker) == number:
-            raise ValueError("a fault")
-        return whole(worker, pointers, drop=drop)
+    def fail(_worker):
+        raise ValueError("a fault")
 
     collection = SPREAD["join"].count(by="value")
-    monkeypatch.setattr(Worker, "run", faulty)
+    before_programs(number, fail)
     with Dataflow(collection, workers=3) as engine:
         with pytest.raises(ValueError, match="a fault"):
             feed(engine, collection, {name: [((5, 1), 0, 1)] for name in inputs_of(collection)})

@@ -11,7 +11,7 @@ from typing import cast
 
 from deltamark.dataflow.kernels.core.blocks import Array, Array32, Cell, SizedOperator, Vector, vector_at
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
-from deltamark.dataflow.kernels.core.intrinsics import CHUNK, prefetch_ahead
+from deltamark.dataflow.kernels.core.intrinsics import CHUNK, prefetch_ahead, prefetch_chunk
 from deltamark.dataflow.kernels.core.steps import step
 from deltamark.dataflow.types import NULL
 
@@ -172,14 +172,35 @@ def take(op: TakeBlock) -> None:
     if op.selected == 0:
         for at in range(size):
             result[at] = source[at] if wide else narrow[at]
-    elif wide:
-        selected = vector_at(op.selected)
-        for at in range(size):
-            result[at] = source[selected[at]]
-    else:
-        selected = vector_at(op.selected)
-        for at in range(size):
-            result[at] = narrow[selected[at]]
+        return
+    selected = vector_at(op.selected)
+    for start in range(0, size, CHUNK):
+        rows, out, ahead = selected[start:], result[start:], start + CHUNKS_AHEAD * CHUNK
+        if ahead + CHUNK <= size and selected[ahead + CHUNK - 1] - selected[ahead] == CHUNK - 1:
+            prefetch_chunk(source.address + selected[ahead] * op.width, op.width)
+        if start + CHUNK <= size and _are_successive(rows):
+            first = rows[0]
+            for at in range(CHUNK):
+                out[at] = source[first + at] if wide else narrow[first + at]
+        elif wide:
+            for at in range(min(CHUNK, size - start)):
+                out[at] = source[rows[at]]
+        else:
+            for at in range(min(CHUNK, size - start)):
+                out[at] = narrow[rows[at]]
+
+
+CHUNKS_AHEAD = 4
+"""The chunks of selected rows between one that is copied and one that is prefetched. Not measured."""
+
+
+@inline
+def _are_successive(rows: Array) -> bool:
+    """Return whether a chunk has successive rows, as chunks of rows that were dealt in the order of their keys have."""
+    first, differences = rows[0], 0
+    for at in range(CHUNK):
+        differences |= rows[at] ^ (first + at)
+    return differences == 0
 
 
 def _binary(name: str, function: Callable[[int, int], int]) -> Callable[[BinaryBlock], None]:

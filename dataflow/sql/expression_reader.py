@@ -94,7 +94,7 @@ class ExpressionReader:
             case "BOUND_FUNCTION" | "BOUND_OPERATOR" | "BOUND_CONJUNCTION" | "BOUND_COMPARISON":
                 return self._operation(node, place)
             case "BOUND_CAST":
-                return tree.Cast(self.expression(node["child"], place), self.type_of(node["return_type"]), place)
+                return self._cast(self.expression(node["child"], place), node["return_type"], place)
         name = node["expression_class"].removeprefix("BOUND_").lower()
         raise unsupported(f"an expression of kind {name}", place)
 
@@ -122,8 +122,15 @@ class ExpressionReader:
             case "OPERATOR_CAST" if (node.get("function_data") or {}).get("try_cast"):
                 return tree.Unknown("TRY_CAST", args, place)
             case "OPERATOR_CAST":
-                return tree.Cast(args[0], self.type_of(node["return_type"]), place)
+                return self._cast(args[0], node["return_type"], place)
         return self._call(node, args, place)
+
+    def _cast(self, of: Expression[int], type_: Json, place: Place) -> Expression[int]:
+        """Read a cast; one of a row casts its values."""
+        if not isinstance(of, tree.Row):
+            return tree.Cast(of, self.type_of(type_), place)
+        types = (each["second"] for each in type_["type_info"]["child_types"])
+        return tree.Row(tuple(self._cast(*each, place) for each in zip(of.args, types, strict=True)), place)
 
     def _call(self, node: Json, args: Args, place: Place) -> Expression[int]:
         """Read the call of a function. Some of DuckDB's functions are other expressions."""
@@ -133,6 +140,8 @@ class ExpressionReader:
         match name, args:
             case "__between", _:
                 return _between(args, node["function_data"], place)
+            case "row", _:
+                return tree.Row(args, place)
             case "ifnull", _:
                 return tree.Coalesce(args, place)
             case "+" | "-", _ if any(intervals):
@@ -151,8 +160,12 @@ class ExpressionReader:
         function = FUNCTIONS.get(name)
         return tree.Call(function, args, type_, place) if function else tree.Unknown(name, args, place)
 
-    def _constant(self, value: Json, place: Place | None = None) -> tree.Constant[int]:
+    def _constant(self, value: Json, place: Place | None = None) -> Expression[int]:
         """Read a constant. Trailing zeros of a decimal are dropped, which changes no value."""
+        if value["type"]["id"] == "TUPLE" and not value["is_null"]:
+            types = (each["second"] for each in value["type"]["type_info"]["child_types"])
+            parts = zip(types, value["value"]["children"], strict=True)
+            return tree.Row(tuple(self._constant({"value": None, **each, "type": type_}) for type_, each in parts), place)
         type_, known = self.type_of(value["type"]), None if value["is_null"] else _value(value["value"])
         while type_.name == "DECIMAL" and type_.scale and known is not None and known % 10 == 0:
             type_, known = SqlType("DECIMAL", type_.scale - 1), known // 10

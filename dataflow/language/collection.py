@@ -34,6 +34,7 @@ from deltamark.dataflow.language.expr import (
 from deltamark.dataflow.language.iteration import looped
 from deltamark.dataflow.language.windows import WindowExpr, row_number, window_functions
 from deltamark.dataflow.operators.aggregate import Aggregate, Sum
+from deltamark.dataflow.operators.at_most_one import AtMostOne
 from deltamark.dataflow.operators.consolidate import Consolidate
 from deltamark.dataflow.operators.extreme import Extreme
 from deltamark.dataflow.operators.input import Input
@@ -215,6 +216,15 @@ class Collection:
         if least < 1:
             raise DeltamarkError("no such multiplicity", least, "give at least 1")
         return Collection(Threshold(self.node, least, schema=self.schema))
+
+    def at_most_one(self, by: Names = ()) -> Collection:
+        """Allow one row, or one for each combination of values of some columns; more at the end of a time are an error.
+
+        `rates.at_most_one(by="currency")`: a join by the currency finds one rate.
+        """
+        keys = _names(by)
+        rows = min(self.schema.rows, groups_of(map(self.schema.field, keys)))
+        return Collection(AtMostOne(self.node, keys, schema=replace(self.schema, rows=rows)))
 
     def join(self, other: Collection, on: JoinKeys, *, null_keys: bool = False) -> Collection:
         """Pair the rows with equal keys; the result has all columns of both sides, and the keys once.

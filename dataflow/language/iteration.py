@@ -8,7 +8,8 @@ around it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from math import prod
 
@@ -17,7 +18,7 @@ from deltamark.dataflow.operators.join import Join
 from deltamark.dataflow.operators.linear import Concat, Filter, Negate, Project
 from deltamark.dataflow.operators.loop import MAX_ITERATIONS
 from deltamark.dataflow.operators.node import Node, walk
-from deltamark.dataflow.types import LARGEST, Field, Schema, Type
+from deltamark.dataflow.types import LARGEST, Field, Schema, Type, spanning
 from deltamark.errors import DeltamarkError
 
 LINEAR = (Variable, Filter, Project, Concat, Negate, Join)
@@ -67,10 +68,7 @@ def _typed(seed: Node, body: Body, depth: int) -> tuple[Node, Node]:
 
 def _spanned(types: Mapping[str, Type], schema: Schema) -> dict[str, Type]:
     """Widen types by those of a body's result."""
-    return {
-        name: replace(mine, low=min(mine.low, schema[name].low), high=max(mine.high, schema[name].high))
-        for name, mine in types.items()
-    }
+    return {name: spanning(mine, schema[name]) for name, mine in types.items()}
 
 
 def _widened(
@@ -106,7 +104,7 @@ def _check(seed: Schema, variable: Variable, body: Node) -> None:
         raise DeltamarkError("other columns after an iteration", actual, "select the same ones in the same order")
     for field in seed.fields:
         other = body.schema[field.name]
-        if field.type.comparable != other.comparable or field.type.scale != other.scale or other.nullable:
+        if field.type.comparable != other.comparable or field.type.scale != other.scale:
             actual = f"{field.name}: {field.type} becomes {other}"
             raise DeltamarkError("a column of another type after an iteration", actual, "keep the type of the column")
     end = closing(body)
@@ -114,9 +112,10 @@ def _check(seed: Schema, variable: Variable, body: Node) -> None:
     nodes = inside(loop)
     _check_nesting(loop, nodes)
     ending = {body, *body.inputs} if end.of is not None else {body}
+    read = _read(nodes, body)
     for node in nodes:
         if node not in ending:
-            _check_inside(node, nodes)
+            _check_inside(node, nodes, read[node])
 
 
 def _check_nesting(loop: Iterate, nodes: list[Node]) -> None:
@@ -128,15 +127,33 @@ def _check_nesting(loop: Iterate, nodes: list[Node]) -> None:
         raise DeltamarkError("a loop whose body does not use its rows", actual, "use the argument of the body")
 
 
-def _check_inside(node: Node, nodes: list[Node]) -> None:
-    """Raise an error for a node that cannot run inside a loop."""
+def _read(nodes: list[Node], body: Node) -> dict[Node, set[str]]:
+    """Return the columns of each node inside a loop that the loop reads."""
+    read: dict[Node, set[str]] = defaultdict(set)
+    read[body] = set(body.schema.names)
+    for node in reversed(nodes):
+        names = set(read[node])
+        match node:
+            case Project():
+                names = {name for new in read[node] for name in node.terms[new].columns}
+            case Filter():
+                names |= node.condition.columns
+            case Join():
+                names.update(*node.keys)
+        for each in node.inputs:
+            read[each] |= names & set(each.schema.names)
+    return read
+
+
+def _check_inside(node: Node, nodes: list[Node], read: Iterable[str]) -> None:
+    """Raise an error for a node that cannot run inside a loop. read: the columns that the loop reads."""
     if not isinstance(node, LINEAR):
         remedy = f"use only {LINEAR_METHODS} in the body, and end it by distinct"
         raise DeltamarkError("cannot be done inside a loop", node.operation, remedy)
     if isinstance(node, Join) and all(each in nodes for each in node.inputs):
         actual = " and ".join(each.operation for each in node.inputs)
         raise DeltamarkError("both sides of a join change in a loop", actual, "join with a collection from outside")
-    for field in node.schema.fields:
-        if field.type.kind == "text" or field.type.nullable:
+    for field in map(node.schema.field, sorted(read)):
+        if field.type.kind == "text":
             actual = f"{field.name} ({field.type})"
             raise DeltamarkError("a column that a loop cannot keep", actual, "leave it out, and join it to the result")

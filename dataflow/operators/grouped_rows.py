@@ -20,6 +20,7 @@ from deltamark.dataflow.kernels.groups.grouped_rows import (
     MANY_COPIES,
     NEGATIVE,
     OUT_OF_BOUNDS,
+    SEVERAL_ROWS,
     TWO_LIMITS,
     WIDE_WEIGHT,
     GroupedRowsBlock,
@@ -117,6 +118,9 @@ class GroupedState:
         if error == MANY_COPIES:
             remedy = "add a limit, or functions that are equal for equal rows"
             return wrong_row("too many copies of a row to number", program, row, time, remedy)
+        if error == SEVERAL_ROWS:
+            remedy = "aggregate them, by min(...) for one, or retract the others in the same time"
+            return wrong_row("more than one row where one is allowed", program, row, time, remedy)
         if error == OUT_OF_BOUNDS:
             remedy = "retract only what was inserted before, and keep to the declared number of rows"
             return wrong_row("a sum or a number of rows is out of bounds", program, row, time, remedy)

@@ -86,12 +86,12 @@ class Join(Node):
         return 0, name
 
     def determines(self, names: frozenset[str]) -> bool:
-        """Return whether a row of one side has at most one partner, and these columns determine the row."""
+        """Return whether these columns determine a row of one side, and with its keys the row of the other side."""
         right_of = dict(zip(self.left_keys, self.right_keys, strict=True))
         of_right = [right_of.get(name, name) for name in names if name in right_of or name not in self.left.schema]
         of_left = [name for name in names if name in self.left.schema]
-        return (is_unique(self.right, self.right_keys) and is_unique(self.left, of_left)) or (
-            is_unique(self.left, self.left_keys) and is_unique(self.right, of_right)
+        return (is_unique(self.left, of_left) and is_unique(self.right, [*of_right, *self.right_keys])) or (
+            is_unique(self.right, of_right) and is_unique(self.left, [*of_left, *self.left_keys])
         )
 
     def selects_from(self, rows: Node) -> bool:

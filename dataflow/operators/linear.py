@@ -27,7 +27,19 @@ from deltamark.dataflow.operators.distribution import (
 from deltamark.dataflow.operators.node import Emission, JoinReads, Keys, Node, Placing, Requirement, is_unique, walk
 from deltamark.dataflow.plan.selectivity import DEFAULT_SELECTIVITY, column_ranges, other_conditions, selectivity
 from deltamark.dataflow.plan.term_sql import identifier, sql
-from deltamark.dataflow.plan.terms import Coalesce, Column, Constant, IsNull, Not, Term, all_of, conjuncts
+from deltamark.dataflow.plan.terms import (
+    FALSE,
+    Add,
+    Coalesce,
+    Column,
+    Constant,
+    IsNull,
+    Not,
+    Subtract,
+    Term,
+    all_of,
+    conjuncts,
+)
 from deltamark.dataflow.types import FOREVER
 
 
@@ -63,7 +75,7 @@ class Filter(Linear):
         return [(self.rows, [*columns, *sorted(self.condition.columns)])]
 
     def determines(self, names: frozenset[str]) -> bool:
-        return is_unique(self.rows, names)
+        return self.condition is FALSE or is_unique(self.rows, names)
 
     def has_null(self, name: str) -> bool:
         is_tested = any(_is_not_null(each, name) for each in conjuncts(self.condition))
@@ -168,10 +180,12 @@ def _written(name: str, term: Term) -> str:
 
 
 def _source(term: Term, rows: Node) -> str | None:
-    """Return the column that a term copies: `coalesce(column, x)` does if the column is never NULL."""
+    """Return the column that a term copies, or shifts: `coalesce(column, x)` does if the column is never NULL."""
     match term:
         case Column(name):
             return name
+        case Add(of, Constant()) | Subtract(of, Constant()):
+            return _source(of, rows)
         case Coalesce(Column(name), Constant()) if not rows.has_null(name):
             return name
     return None

@@ -118,6 +118,9 @@ class Node(PlanNode):
     parallel: ClassVar[bool] = True
     """Whether the operator runs on several workers."""
 
+    needs_complete_times: ClassVar[bool] = False
+    """Whether a time must have all of its rows when it ends, also while history is loaded."""
+
     @property
     def negates(self) -> bool:
         """Whether the result has rows with negated weights."""

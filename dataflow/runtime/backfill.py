@@ -8,9 +8,10 @@ The new operators have two kinds of sources of history: inputs, whose live rows 
 the user, and joins, whose pairs are read from the complete arrangements of both sides. One source after another emits
 its rows, slice by slice, to the operators behind it; joins themselves do not run. All rows have one logical time.
 
-If nothing is subtracted, the time may end after every slice: operators that emit at the end of a time then emit a few
-rows at a time. Otherwise each of them becomes a source too, which emits its rows after all sources before it. A loop
-is always such a source: it collects the rows that enter it, and runs once they are complete.
+If nothing is subtracted, and no operator needs complete times, the time may end after every slice: operators that emit
+at the end of a time then emit a few rows at a time. Otherwise each of them becomes a source too, which emits its rows
+after all sources before it. A loop is always such a source: it collects the rows that enter it, and runs once they are
+complete.
 """
 
 from __future__ import annotations
@@ -35,8 +36,7 @@ from deltamark.dataflow.kernels.hashing.hash_map import id_limit
 from deltamark.dataflow.kernels.loops.iterate import ITERATE, IterateBlock
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.operators.arrangement import Arrangement
-from deltamark.dataflow.operators.linear import subtracts
-from deltamark.dataflow.operators.node import Node
+from deltamark.dataflow.operators.node import Node, walk
 from deltamark.dataflow.passes.share import ArrangementKey
 from deltamark.dataflow.plan import terms
 from deltamark.dataflow.runtime.read_holds import FedBatches, HeldTime, ReadHolds, WorkerHolds
@@ -90,7 +90,7 @@ class Backfill:
         self.name, self.new = name, new
         self._answers: list[Batch] = []
         self._threads, self._holds, self._time, self._inputs = threads, holds, time, inputs
-        self._history = HistoryLoad(threads, new, subtracts=subtracts(collection.node))
+        self._history = HistoryLoad(threads, new, ends_once=_ends_once(collection.node))
         self._steps = self._all()
 
     @property
@@ -152,13 +152,13 @@ BATCH_ROWS = 1 << 14
 class HistoryLoad:
     """Loads history into the new operators of all workers, which take each step together."""
 
-    def __init__(self, threads: WorkerThreads, new: Sequence[NewOperators], *, subtracts: bool) -> None:
-        self._threads, self._subtracts = threads, subtracts
-        self._loads = {each.worker: _WorkerLoad(each, subtracts=subtracts) for each in new}
+    def __init__(self, threads: WorkerThreads, new: Sequence[NewOperators], *, ends_once: bool) -> None:
+        self._threads, self._ends_once = threads, ends_once
+        self._loads = {each.worker: _WorkerLoad(each, ends_once=ends_once) for each in new}
 
     def steps(self, inputs: Iterable[Iterator[None]], time: int) -> Iterator[None]:
         """Run the operators slice by slice. inputs: iterators that bind an input to one slice after another."""
-        frontier, loads = time if self._subtracts else time + 1, list(self._loads.values())
+        frontier, loads = time if self._ends_once else time + 1, list(self._loads.values())
         for each in loads:
             each.empty_joins()
         for _ in chain.from_iterable(inputs):
@@ -196,12 +196,12 @@ class HistoryLoad:
 class _WorkerLoad:
     """The history of one worker."""
 
-    def __init__(self, new: NewOperators, *, subtracts: bool) -> None:
+    def __init__(self, new: NewOperators, *, ends_once: bool) -> None:
         ops = new.added.ops
         self._worker, self._program, self._scratch = new.worker, new.worker.program, new.scratch
         self._loops = {each: _loop(ops, at) for at, each in enumerate(ops) if each.step is ITERATE}
         looping = {each for loop in self._loops.values() for each in loop}
-        self.sources = [each for each in ops if each.step in (JOIN, ITERATE) or (subtracts and each.step.ends_times)]
+        self.sources = [each for each in ops if each.step in (JOIN, ITERATE) or (ends_once and each.step.ends_times)]
         """The operators that emit history one after another."""
         self._others = [each for each in ops if each.step is not JOIN and each not in looping]
         self._joins = 0
@@ -260,6 +260,11 @@ class _WorkerLoad:
                 raise self._program.states[op.block].problem()
             yield True
         _empty(op)
+
+
+def _ends_once(root: Node) -> bool:
+    """Return whether the time of the history may end only once all of its rows have come."""
+    return any(each.negates or each.needs_complete_times for each in walk(root))
 
 
 def _empty(join: Op) -> None:

@@ -16,6 +16,7 @@ from deltamark.dataflow.scalars.expressions import Expression, SqlType
 from deltamark.dataflow.scalars.functions import MULTIPLY, later, of_condition
 from deltamark.dataflow.scalars.numbers import known, rounded
 from deltamark.dataflow.scalars.problems import ExpressionError, unsupported
+from deltamark.dataflow.scalars.row_values import without_rows
 from deltamark.dataflow.scalars.values import (
     CONDITIONS,
     NUMBERS,
@@ -90,6 +91,8 @@ class _Evaluator(Generic[K]):
                 raise unsupported(of.operation)
             case tree.Refused():
                 raise of.error
+            case tree.Comparison() | tree.In() if (values := without_rows(of)) is not None:
+                return self.truth(values)
             case tree.Comparison():
                 return self._compared(of)
             case tree.And():
@@ -101,6 +104,8 @@ class _Evaluator(Generic[K]):
                 return Truth(inner.false, inner.true, inner.total)
             case tree.NotFalse():
                 return Truth.of(negated(self.truth(of.condition).false))
+            case tree.IsNull(tree.Row()):
+                return Truth.of(None)
             case tree.IsNull():
                 return Truth.of(self.cell(of.value).nulls)
             case tree.In():
@@ -114,6 +119,8 @@ class _Evaluator(Generic[K]):
                 return self._cast(of)
             case tree.Shifted():
                 return self._shifted(of)
+            case tree.Row():
+                raise unsupported("a row as a value")
         assert_never(of)
 
     def _compared(self, of: tree.Comparison[K]) -> Truth:

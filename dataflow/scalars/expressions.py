@@ -263,10 +263,18 @@ class Shifted(Node[K]):
     place: Place | None = field(default=None, compare=False)
 
 
+@dataclass(frozen=True)
+class Row(Node[K]):
+    """Several values, which can be compared with others."""
+
+    args: tuple[Expression[K], ...]
+    place: Place | None = field(default=None, compare=False)
+
+
 # fmt: off
 Expression: TypeAlias = (
     Column[K] | Constant[K] | Call[K] | Unknown[K] | Refused[K] | Comparison[K] | And[K] | Or[K] | Not[K] | NotFalse[K]
-    | IsNull[K] | In[K] | Case[K] | Coalesce[K] | Cast[K] | Shifted[K]
+    | IsNull[K] | In[K] | Case[K] | Coalesce[K] | Cast[K] | Shifted[K] | Row[K]
 )
 # fmt: on
 
@@ -286,7 +294,7 @@ def _parts(of: Expression[K]) -> tuple[Expression[K], ...]:
     match of:
         case Column() | Constant():
             return ()
-        case Call() | Unknown() | Refused() | And() | Or() | Coalesce():
+        case Call() | Unknown() | Refused() | And() | Or() | Coalesce() | Row():
             return of.args
         case Comparison():
             return of.left, of.right
@@ -353,6 +361,8 @@ class _Change(Generic[K, L]):
                 return Cast(self.of(of.value), of.type, of.place)
             case Shifted():
                 return Shifted(self.of(of.day), of.interval, of.place)
+            case Row():
+                return Row(self._all(of.args), of.place)
         assert_never(of)
 
 
@@ -395,6 +405,8 @@ def _written(of: Expression[K]) -> str:
             return f"cast({of.value}, {of.type.name})"
         case Shifted():
             return f"{_operand(of.day)} + {of.interval}"
+        case Row():
+            return f"({_listed(of.args)})"
     assert_never(of)
 
 

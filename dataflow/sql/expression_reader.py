@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from deltamark.dataflow.scalars import expressions as tree
 from deltamark.dataflow.scalars.expressions import Column, Comparator, Comparison, Expression, Interval, SqlType
 from deltamark.dataflow.scalars.functions import DIVIDE, FUNCTIONS, LIKE, PREFIX, WHOLE_QUOTIENT
 from deltamark.dataflow.scalars.values import DOUBLES
-from deltamark.dataflow.sql.fragments import Json
+from deltamark.dataflow.sql.fragments import Json, raises_for_several_rows
 from deltamark.dataflow.sql.groups import AggregateCall
 from deltamark.dataflow.sql.problems import SqlError, unsupported
-from deltamark.dataflow.sql.written import SEVERAL_ROWS, Place, Written
+from deltamark.dataflow.sql.written import Place, Written
 
 COMPARISONS: Mapping[str, Comparator] = {
     "COMPARE_EQUAL": Comparator.EQUAL, "COMPARE_NOTEQUAL": Comparator.UNEQUAL, "COMPARE_LESSTHAN": Comparator.LESS,
@@ -22,14 +22,10 @@ COMPARISONS: Mapping[str, Comparator] = {
 }  # fmt: skip
 BOOLEAN = SqlType("BOOLEAN")
 
-MORE_THAN_ONE_ROW = "More than one row returned by a subquery"
-"""The error of DuckDB's plans in a branch that is never taken: `first` is supported for one row only."""
-
 Args = tuple[Expression[int], ...]
 
 MADE_AGGREGATES = {
-    "combine_aggr": ("GROUPING SETS, ROLLUP or CUBE",),
-    "first": (SEVERAL_ROWS, "DISTINCT ON"),
+    "first": ("DISTINCT ON",),
     "arg_max": ("the aggregate mode",),
     "arg_min_nulls_last": ("a window function", "a correlated LIMIT above 1"),
     "arg_max_nulls_last": ("a window function", "a correlated LIMIT above 1"),
@@ -63,8 +59,8 @@ class ExpressionReader:
         right = right.with_columns(lambda key: Column(wide + key))
         return Comparison(COMPARISONS[node["comparison"]], left, right, place)
 
-    def call(self, node: Json, tables: Callable[[], frozenset[str]]) -> AggregateCall:
-        """Read a call of an aggregate. tables: returns those of the rows that it reads."""
+    def call(self, node: Json) -> AggregateCall:
+        """Read a call of an aggregate."""
         args = self._all(node["children"])
         condition = self.expression(node["filter"]) if node.get("filter") else None
         place = self._written.expression(node)
@@ -73,7 +69,7 @@ class ExpressionReader:
         def construct() -> tuple[str, Place]:
             if place.exact or name not in MADE_AGGREGATES:
                 return f"the aggregate {place.exact.name if place.exact else name}", place
-            return self._written.construct(MADE_AGGREGATES[name], tables)
+            return self._written.construct(MADE_AGGREGATES[name])
 
         return AggregateCall(name, args, type_, node["aggregate_type"] == "DISTINCT", condition, place, construct)
 
@@ -94,7 +90,7 @@ class ExpressionReader:
             case "BOUND_FUNCTION" | "BOUND_OPERATOR" | "BOUND_CONJUNCTION" | "BOUND_COMPARISON":
                 return self._operation(node, place)
             case "BOUND_CAST":
-                return tree.Cast(self.expression(node["child"], place), self.type_of(node["return_type"]), place)
+                return self._cast(self.expression(node["child"], place), node["return_type"], place)
         name = node["expression_class"].removeprefix("BOUND_").lower()
         raise unsupported(f"an expression of kind {name}", place)
 
@@ -122,8 +118,15 @@ class ExpressionReader:
             case "OPERATOR_CAST" if (node.get("function_data") or {}).get("try_cast"):
                 return tree.Unknown("TRY_CAST", args, place)
             case "OPERATOR_CAST":
-                return tree.Cast(args[0], self.type_of(node["return_type"]), place)
+                return self._cast(args[0], node["return_type"], place)
         return self._call(node, args, place)
+
+    def _cast(self, of: Expression[int], type_: Json, place: Place) -> Expression[int]:
+        """Read a cast; one of a row casts its values."""
+        if not isinstance(of, tree.Row):
+            return tree.Cast(of, self.type_of(type_), place)
+        types = (each["second"] for each in type_["type_info"]["child_types"])
+        return tree.Row(tuple(self._cast(*each, place) for each in zip(of.args, types, strict=True)), place)
 
     def _call(self, node: Json, args: Args, place: Place) -> Expression[int]:
         """Read the call of a function. Some of DuckDB's functions are other expressions."""
@@ -133,6 +136,8 @@ class ExpressionReader:
         match name, args:
             case "__between", _:
                 return _between(args, node["function_data"], place)
+            case "row", _:
+                return tree.Row(args, place)
             case "ifnull", _:
                 return tree.Coalesce(args, place)
             case "+" | "-", _ if any(intervals):
@@ -146,13 +151,19 @@ class ExpressionReader:
             case "constant_or_null", (first, *others):
                 missing = tree.Or(tuple(map(tree.IsNull, others)))
                 return tree.Case(((missing, tree.Constant(type_, None)),), first, place)
-            case "error", (tree.Constant(value=str(message)),) if message.startswith(MORE_THAN_ONE_ROW):
-                return tree.Constant(type_, None)
+            case "error", _ if raises_for_several_rows(node):
+                return tree.Constant(type_, None)  # the subquery itself raises the error
         function = FUNCTIONS.get(name)
         return tree.Call(function, args, type_, place) if function else tree.Unknown(name, args, place)
 
-    def _constant(self, value: Json, place: Place | None = None) -> tree.Constant[int]:
+    def _constant(self, value: Json, place: Place | None = None) -> Expression[int]:
         """Read a constant. Trailing zeros of a decimal are dropped, which changes no value."""
+        if value["type"]["id"] == "TUPLE" and not value["is_null"]:
+            types = (each["second"] for each in value["type"]["type_info"]["child_types"])
+            parts = zip(types, value["value"]["children"], strict=True)
+            return tree.Row(
+                tuple(self._constant({"value": None, **each, "type": type_}) for type_, each in parts), place
+            )
         type_, known = self.type_of(value["type"]), None if value["is_null"] else _value(value["value"])
         while type_.name == "DECIMAL" and type_.scale and known is not None and known % 10 == 0:
             type_, known = SqlType("DECIMAL", type_.scale - 1), known // 10

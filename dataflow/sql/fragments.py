@@ -66,11 +66,6 @@ class Fragment:
         """The function that the expression calls, if it calls one."""
         return str(self.node.get("function_name", "")).lower()
 
-    @property
-    def tables(self) -> frozenset[str]:
-        """The tables, and the common table expressions, that subqueries read."""
-        return frozenset(str(each["table_name"]).lower() for each in objects(self.node) if "table_name" in each)
-
     def covers(self, other: Fragment) -> bool:
         return self.start <= other.start and other.stop <= self.stop
 
@@ -131,26 +126,16 @@ def _fragment(text: bytes, node: Json, parts: Sequence[Fragment]) -> Fragment:
     return Fragment(text, place, start, stop, node, frozenset(columns), tuple(parts), made_of)
 
 
-FUNCTIONS = "SELECT function_name, macro_definition FROM duckdb_functions() WHERE function_type = ?"
-
-
-def _functions(kind: str) -> list[tuple[str, str]]:
-    """Return DuckDB's functions of a kind, with the definitions of those that are macros."""
-    with front_end.connect() as connection:
-        return connection.execute(FUNCTIONS, [kind]).fetchall()
-
-
-@cache
-def aggregates() -> frozenset[str]:
-    return frozenset(name for name, _ in _functions("aggregate"))
+MACROS = "SELECT function_name, macro_definition FROM duckdb_functions() WHERE function_type = 'macro'"
 
 
 @cache
 def _macros() -> Mapping[str, frozenset[str]]:
     """Return the words of the definition of each macro, and of those of the macros that it calls."""
     words: dict[str, set[str]] = defaultdict(set)
-    for name, definition in _functions("macro"):
-        words[name] |= set(re.findall(r"\w+", definition.lower()))
+    with front_end.connect() as connection:
+        for name, definition in connection.execute(MACROS).fetchall():
+            words[name] |= set(re.findall(r"\w+", definition.lower()))
     for own in words.values():
         remaining = own & words.keys()
         while remaining:
@@ -211,7 +196,28 @@ def references(node: object) -> Iterator[int]:
             yield each["cte_index"]
 
 
-def tables_of(node: object) -> frozenset[str]:
-    """Return the relations that a part of a plan reads."""
-    scans = (each.get("function_data") or {} for each in objects(node) if each.get("type") == "LOGICAL_GET")
-    return frozenset(str(each["table"]).lower() for each in scans if "table" in each)
+MORE_THAN_ONE_ROW = "More than one row returned by a subquery"
+"""How the error begins that DuckDB's plan raises for a scalar subquery of several rows."""
+
+
+def raises_for_several_rows(node: Json) -> bool:
+    """Return whether an expression is DuckDB's error for a scalar subquery of several rows."""
+    if not node.get("qname") or node["qname"]["path"][-1] != "error":
+        return False
+    (message,) = node["children"]
+    return str(message.get("value", {}).get("value", "")).startswith(MORE_THAN_ONE_ROW)
+
+
+def scalar_subqueries(plan: Json) -> Iterator[Json]:
+    """Yield the aggregates of the first value and of the number of rows below such an error."""
+    nodes = list(objects(plan))
+    ctes = {each["table_index"]: each for each in nodes if each.get("type") == "LOGICAL_MATERIALIZED_CTE"}
+    for node in nodes:
+        if node.get("type") == "LOGICAL_PROJECTION" and any(map(raises_for_several_rows, objects(node["expressions"]))):
+            below, inputs = node, node["children"]
+            while inputs and below["type"] in ("LOGICAL_FILTER", "LOGICAL_PROJECTION", "LOGICAL_CTE_REF"):
+                below = inputs[0]
+                inputs = ctes.get(below.get("cte_index"), below)["children"]
+            functions = {each["qname"]["path"][-1] for each in below.get("expressions", ()) if each.get("qname")}
+            if below["type"] == "LOGICAL_AGGREGATE_AND_GROUP_BY" and functions == {"first", "count_star"}:
+                yield below

@@ -1,19 +1,20 @@
 """Aggregates of groups of rows, with SQL's rules for NULL and for empty groups.
 
 Sums and counts are one operator. Each minimum, maximum and aggregate of distinct values is a piece of its own over the
-same groups, and the pieces are joined.
+same groups, and the pieces are joined. The pieces of coarser groups are made of those of finer ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
 from deltamark.dataflow.language.by_terms import fresh, projected
-from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.language.collection import Collection, groups_of
 from deltamark.dataflow.language.expr import SumExpr
+from deltamark.dataflow.operators.aggregate import Aggregate, Sum
 from deltamark.dataflow.operators.derived import Piece
 from deltamark.dataflow.operators.node import is_unique
 from deltamark.dataflow.passes.expansion import side_by_side
@@ -35,7 +36,7 @@ from deltamark.dataflow.scalars.values import (
 )
 from deltamark.dataflow.sql.problems import unsupported
 from deltamark.dataflow.sql.rows import Rows, may_differ, stored_term, without_null
-from deltamark.dataflow.types import Type, integer
+from deltamark.dataflow.types import Schema, Type, integer
 
 if TYPE_CHECKING:
     from deltamark.dataflow.sql.written import Place
@@ -75,7 +76,7 @@ def aggregated(rows: Rows, groups: Sequence[Expression[int]], calls: Sequence[Ag
     """Compute aggregates of groups. Without groups there is one row."""
     keys = [rows.cell(each) for each in groups]
     rows, names = rows.as_columns(keys, "key")
-    pieces = _Pieces(rows, tuple(dict.fromkeys(names)))
+    pieces = Pieces(rows, tuple(dict.fromkeys(names)), names)
     results = [pieces.result(each) for each in calls]
     collection = pieces.joined()
     types = {field.name: field.type for field in collection.schema.fields}
@@ -83,14 +84,19 @@ def aggregated(rows: Rows, groups: Sequence[Expression[int]], calls: Sequence[Ag
     return Rows(collection, (*cells, *(result(types) for result in results)))
 
 
-class _Pieces:
-    """The aggregates of one grouping: sums over all rows, and pieces that are joined to them."""
+class Pieces:
+    """The aggregates of one grouping: sums over all rows, and pieces that are joined to them.
 
-    def __init__(self, rows: Rows, keys: tuple[str, ...]) -> None:
-        self._rows, self._keys = rows, keys
-        self._names = list(keys)
+    taken: names that no new column gets; finer: the same aggregates of finer groups, if there are any.
+    """
+
+    def __init__(self, rows: Rows, keys: tuple[str, ...], taken: Iterable[str], finer: Pieces | None = None) -> None:
+        self._rows, self._keys, self._finer = rows, keys, finer
+        self._names = list(dict.fromkeys(taken))
         self._sums: dict[str, SumExpr] = {}
         self._pieces: list[Piece] = []
+        self._found: dict[str, Collection] = {}
+        """The extremes or the distinct values of the groups by the names of their columns."""
 
     def result(self, call: AggregateCall) -> Result:
         """Add the columns that an aggregate needs."""
@@ -105,13 +111,30 @@ class _Pieces:
 
     def joined(self) -> Collection:
         """Return one row for each group, with the columns of all pieces."""
-        rows, keys = self._rows.collection, self._keys
+        keys = self._keys
         pieces = sorted(self._pieces, key=lambda each: not each.has_all_groups)
         if self._sums or not (pieces or keys):
-            pieces.insert(0, Piece(rows.aggregate(keys, **self._sums).node, has_all_groups=True))
+            pieces.insert(0, Piece(self._totals().node, has_all_groups=True))
         elif not pieces or (keys and not pieces[0].has_all_groups):
-            pieces.insert(0, Piece(rows.distinct(*keys).node, has_all_groups=True))
+            pieces.insert(0, Piece(self._groups().node, has_all_groups=True))
         return Collection(side_by_side(pieces, keys))
+
+    def _totals(self) -> Collection:
+        """Return the sums and counts of the groups."""
+        if self._finer is None or not self._sums:
+            return self._rows.collection.aggregate(self._keys, **self._sums)
+        finer = self._finer._totals()  # noqa: SLF001 (another one of this class)
+        return added_up(finer, self._keys, self._sums)
+
+    def _groups(self) -> Collection:
+        finer = self._rows.collection if self._finer is None else self._finer._groups()  # noqa: SLF001
+        return finer.distinct(*self._keys)
+
+    def _values(self, name: str, rows: Rows, value: Term) -> Collection:
+        """Return the keys and the value of rows that an aggregate reads, or what it has found for finer groups."""
+        if self._finer is not None:
+            return self._finer._found[name].select(*self._keys, name)  # noqa: SLF001
+        return Collection(projected(rows.collection.node, {**self._key_terms(rows), name: value}))
 
     def _summed(self, call: AggregateCall, rows: Rows, sums: dict[str, SumExpr]) -> Result:
         """Add the sum and the count that make a sum, a mean or a count."""
@@ -161,21 +184,21 @@ class _Pieces:
         rows, cell = self._known_rows(call)
         term = stored_term(Value(value_of(cell).term), f"as the argument of {call.name}")
         name = self._named(call.function)
-        found = Collection(projected(rows.collection.node, {**self._key_terms(rows), name: term}))
+        found = self._values(name, rows, term)
         if term.type.kind == "text":
             if self._keys:
                 raise unsupported(f"{call.name} of stored texts by group", call.place)
             found = found.top(1, [name if EXTREMES[call.function] == "smallest" else f"-{name}"])
         else:
             found = getattr(found, EXTREMES[call.function])(name, by=self._keys).distinct()
+        self._found[name] = found
         self._pieces.append(Piece(found.node, self._has_all_groups(call)))
         return lambda types: values.cell_of(name, cell, types)
 
     def _distinct(self, call: AggregateCall) -> Result:
         rows, cell = self._known_rows(call)
         name, use = self._named("value"), f"as the argument of {call.name}"
-        terms = {**self._key_terms(rows), name: stored_term(cell, use)}
-        seen = Collection(projected(rows.collection.node, terms)).distinct()
+        seen = self._found[name] = self._values(name, rows, stored_term(cell, use)).distinct()
         types = {field.name: field.type for field in seen.schema.fields}
         sums: dict[str, SumExpr] = {}
         argument = values.cell_of(name, cell, types)
@@ -186,6 +209,15 @@ class _Pieces:
 
     def _key_terms(self, rows: Rows) -> dict[str, Term]:
         return {key: column(key, rows.types[key]) for key in self._keys}
+
+
+def added_up(groups: Collection, keys: tuple[str, ...], sums: Iterable[str]) -> Collection:
+    """Add up sums of groups by some of their keys. The bounds stay: they are those of the sums of all rows."""
+    schema = groups.schema
+    fields = [*map(schema.field, keys), *map(schema.field, sums)]
+    total = tuple(Sum(name, "sum", column(name, schema[name])) for name in sums)
+    bounded = Schema(tuple(fields), min(schema.rows, groups_of(fields[: len(keys)])))
+    return Collection(Aggregate(groups.node, keys, total, schema=bounded))
 
 
 def _summand(term: Term | Ratio, call: AggregateCall) -> tuple[Term, Term | None]:
@@ -253,10 +285,11 @@ def is_first_of_one(rows: Rows, groups: Sequence[Expression[int]], calls: Sequen
 
 
 def only_row(rows: Rows, calls: Sequence[AggregateCall]) -> Rows:
-    """Return values of the only row, or NULL if there is none, and how many rows there are."""
+    """Return values of the only row, or NULL if there is none, and how many rows there are. Several are an error."""
     names = [f"c{at}" for at in range(len(calls))]
     stored = rows.with_cells(rows.cell(each.args[0]) if each.args else Value(number(1)) for each in calls).stored(names)
-    found = Rows(stored.collection.or_null(), ())
+    one = stored.collection if is_unique(stored.collection.node, ()) else stored.collection.at_most_one()
+    found = Rows(one.or_null(), ())
     cells = [values.cell_of(name, cell, found.types) for name, cell in zip(names, stored.cells, strict=True)]
     counts = (
         first_known(cell, Value(number(0))) if not call.args else cell for cell, call in zip(cells, calls, strict=True)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from deltamark.dataflow.language.by_terms import fresh, paired, renamed_apart, selected, sides
 from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.language.windows import row_number
 from deltamark.dataflow.operators.derived import LeftJoin, Partners, TermPair
 from deltamark.dataflow.operators.node import is_unique
 from deltamark.dataflow.passes import expansion
@@ -16,7 +17,6 @@ from deltamark.dataflow.plan.terms import Coalesce, Ratio, Term, conjuncts
 from deltamark.dataflow.scalars import values
 from deltamark.dataflow.scalars.evaluator import condition
 from deltamark.dataflow.scalars.expressions import Column, Comparator, Comparison, Expression, NotFalse
-from deltamark.dataflow.scalars.problems import FollowUpError
 from deltamark.dataflow.scalars.values import (
     TRUE,
     Cell,
@@ -30,8 +30,7 @@ from deltamark.dataflow.scalars.values import (
     value_of,
 )
 from deltamark.dataflow.sql.problems import unsupported
-from deltamark.dataflow.sql.rows import Rows, may_differ, without_null
-from deltamark.dataflow.sql.written import SEVERAL_ROWS, Place
+from deltamark.dataflow.sql.rows import Rows, stored_term, without_null
 from deltamark.dataflow.types import Schema
 
 EQUALITIES = (Comparator.EQUAL, Comparator.NOT_DISTINCT)
@@ -236,21 +235,30 @@ def _swapped(of: Expression[int], left: int, right: int) -> Expression[int]:
     return of.with_columns(lambda key: Column(key + right if key < left else key - left))
 
 
-def refuse_several_partners(conditions: Sequence[Expression[int]], wide: int, right: Rows, place: Place | None) -> None:
-    """Raise an error for a scalar subquery of which a left row may have several rows. wide: the left columns."""
-    if not _has_one_partner(conditions, wide, right):
-        if may_differ(right):
-            raise FollowUpError
-        raise unsupported(SEVERAL_ROWS, place, "aggregate it, by min(...) for one")
+def single_joined(left: Rows, right: Rows, conditions: Sequence[Expression[int]]) -> Rows:
+    """Left-join the rows of a scalar subquery. Several partners of a left row are an error of the feed."""
+    return left_joined(left, _single_partners(left, right, conditions), conditions)
 
 
-def _has_one_partner(conditions: Sequence[Expression[int]], wide: int, right: Rows) -> bool:
-    """Return whether the conditions of a join leave at most one right row."""
-    equal = (each for each in conditions if isinstance(each, Comparison) and each.comparator in EQUALITIES)
-    columns = (side for each in equal for side in (each.left, each.right) if isinstance(side, Column))
-    keys = frozenset(each.key - wide for each in columns if each.key >= wide)
-    rows, names = right.as_columns([right.cells[each] for each in keys], "key")
-    return is_unique(rows.collection.node, names)
+def _single_partners(left: Rows, right: Rows, conditions: Sequence[Expression[int]]) -> Rows:
+    """Return the right rows that have a left partner, of which no two may have equal values in the conditions."""
+    equal = [equality_of(left, right, each) for each in conditions]
+    rows, names = right.as_columns([each.right for each in equal if each is not None], "key")
+    if is_unique(rows.collection.node, names):
+        return right
+    if None in equal:
+        raise unsupported("a scalar subquery that is correlated by a quotient")
+    swapped = [_swapped(each, len(left.cells), len(right.cells)) for each in conditions]
+    found = partnered(rows, left, swapped, are_kept=True)
+    return Rows(found.collection.at_most_one(names), right.cells)
+
+
+def copies(rows: Rows) -> Rows:
+    """Number the copies of each row, so that no two rows are equal."""
+    for each in rows.cells:
+        stored_term(each)  # a quotient is an error
+    names = rows.collection.schema.names
+    return Rows(rows.collection.window(names, (), None, **{fresh("copy", names): row_number()}), rows.cells)
 
 
 def aligned(parts: Sequence[Rows]) -> list[Rows]:

@@ -28,7 +28,7 @@ def sql(text: str, relations: Mapping[str, Collection]) -> Collection:
     for readable in (text, *relations, *(name for each in relations.values() for name in each.schema.names)):
         _refuse_unreadable(readable)
     try:
-        written = Written(text, relations)
+        written = Written(text)
         plan, columns = planned(written, {name: each.schema for name, each in relations.items()})
         reader = Reader(plan, relations, written)
         rows = reader.rows()

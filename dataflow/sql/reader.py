@@ -16,18 +16,22 @@ from typing import NamedTuple
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.operators.node import Node
 from deltamark.dataflow.passes.join_tree import is_joined, taken_apart
+from deltamark.dataflow.plan.terms import number
 from deltamark.dataflow.scalars.expressions import Column, Constant, Expression, Not, SqlType, conjuncts
 from deltamark.dataflow.scalars.problems import FollowUpError
-from deltamark.dataflow.scalars.values import TRUE, Cell, Refused, Truth, constant
+from deltamark.dataflow.scalars.values import TRUE, Cell, Refused, Truth, Value, constant
 from deltamark.dataflow.sql import joins
 from deltamark.dataflow.sql.diagnosis import Columns, Diagnosis, Origin, nowhere
 from deltamark.dataflow.sql.expression_reader import BOOLEAN, ExpressionReader
-from deltamark.dataflow.sql.fragments import Json, references, tables_of
+from deltamark.dataflow.sql.fragments import Json, references, scalar_subqueries
+from deltamark.dataflow.sql.grouping_sets import grouped_by_sets
 from deltamark.dataflow.sql.groups import AggregateCall, aggregated, is_first_of_one, only_row
 from deltamark.dataflow.sql.planner import ANY_COLUMN
 from deltamark.dataflow.sql.problems import SqlError, unsupported
+from deltamark.dataflow.sql.recursion import Recursion
 from deltamark.dataflow.sql.rows import Order, Rows, distinct, limited, scanned, standing_in, without_unread_columns
-from deltamark.dataflow.sql.written import SEVERAL_ROWS, Place, Written
+from deltamark.dataflow.sql.series import rows_of, series
+from deltamark.dataflow.sql.written import Place, Written
 
 ALL_ROWS = 2**64 - 1
 """DuckDB's count of a limit without one."""
@@ -95,6 +99,8 @@ class Reader:
     def __init__(self, plan: Json, relations: Mapping[str, Collection], written: Written) -> None:
         self._plan, self._relations, self._written = plan, relations, written
         self._references = Counter(references(plan))
+        self._scalar_subqueries = {id(each) for each in scalar_subqueries(plan)}
+        """The aggregates that take the values of a scalar subquery, as DuckDB plans one that may have several rows."""
         self._expressions = ExpressionReader(written)
         self._expression = self._expressions.expression
         self._ctes: dict[int, Table] = {}
@@ -194,10 +200,18 @@ class Reader:
         return Settled(left.rows.with_cells((*left.rows.cells, *right.rows.cells)), (*left.origins, *right.origins))
 
     def _recursive(self, node: Json) -> Table:
-        first = self._settled(node["children"][0])
-        self._ctes[node["table_index"]] = Table.of(*first)
-        self._settled(node["children"][1])
-        return self._refused(first, "WITH RECURSIVE")
+        first, known = self._settled(node["children"][0]), len(self._diagnosis.problems)
+
+        def body(rows: Rows) -> Rows:
+            self._ctes[node["table_index"]] = Table.of(rows, first.origins)
+            derived = self._settled(node["children"][1]).rows
+            if len(self._diagnosis.problems) > known:
+                raise FollowUpError
+            return derived
+
+        _, place = self._written.construct(["WITH RECURSIVE"])
+        rows = self._diagnosis.tried(Recursion(first.rows, body, keeps_copies=node["union_all"]).rows, place)
+        return Table.of(standing_in(first.rows.cells) if isinstance(rows, Refused) else rows, first.origins)
 
     def _get(self, node: Json) -> Table:
         name = node.get("function_data", {}).get("table")
@@ -206,9 +220,13 @@ class Reader:
             relation = self._relations[name]
             rows = scanned(relation, relation.schema.names)
             table = Table.of(rows, [nowhere] * len(rows.cells)).kept([0 if at == ANY_COLUMN else at for at in indexes])
+        elif (numbers := series(node)) is not None:
+            _, place = self._written.table_function(node["qname"]["path"][-1])
+            found = self._diagnosis.tried(partial(rows_of, numbers, self._one), place)
+            table = Table.of(standing_in([Value(number(0))]) if isinstance(found, Refused) else found, [nowhere])
         else:
             error = unsupported(*self._written.table_function(node["qname"]["path"][-1]))
-            table = self._unsupported(Settled(self._nothing, ()), len(indexes), error)
+            table = self._unsupported(Settled(self._nothing, ()), len(indexes) + len(node["projected_input"]), error)
         if (node.get("extra_info") or {}).get("sample_options"):
             table = self._refused(Settled(table.rows.project(table.columns), (nowhere,) * table.width), "TABLESAMPLE")
         conditions = list(self._expressions.table_filters(node["table_filters"]))
@@ -328,21 +346,16 @@ class Reader:
         left, right = (Table.of(*self._settle(each)) for each in (left, right))
         kind = node["join_type"]
         both, conditions = left.beside(right), self._conditions(node, left.width)
-        _, place = self._written.construct([SEVERAL_ROWS], lambda: tables_of(node["children"][1]))
-        check = partial(joins.refuse_several_partners, conditions, left.width, right.rows, place)
 
         def make() -> Rows:
-            if kind == "SINGLE":
-                check()
             if kind in ("LEFT", "SINGLE"):
-                return joins.left_joined(left.rows, right.rows, conditions)
+                join = joins.left_joined if kind == "LEFT" else joins.single_joined
+                return join(left.rows, right.rows, conditions)
             return joins.outer(left.rows, right.rows, conditions, keeps_left=kind == "FULL")
 
         def examined() -> Sequence[Cell]:
             cells = [*left.rows.cells, *right.rows.cells]
             self._diagnosis.conditions(conditions, Columns(cells, both.origins))
-            if kind == "SINGLE":
-                self._diagnosis.tried(check)
             return cells
 
         return Table.of(self._diagnosis.made(make, examined), both.origins)
@@ -355,24 +368,28 @@ class Reader:
         below = self._settled_below(node)
         rows, columns = below.rows, below.columns
         groups = [self._expression(each) for each in node["groups"]]
-        calls = [self._expressions.call(each, lambda: tables_of(node)) for each in node["expressions"]]
+        calls = [self._expressions.call(each) for each in node["expressions"]]
+        sets, functions = node.get("grouping_sets") or (), node.get("grouping_functions") or ()
+        is_row = id(node) in self._scalar_subqueries or is_first_of_one(rows, groups, calls)
 
         def make() -> Rows:
-            if is_first_of_one(rows, groups, calls):
+            if is_row:
                 return only_row(rows, calls)
+            if len(sets) > 1 or functions:
+                return grouped_by_sets(rows, groups, sets, calls, functions)
             return aggregated(rows, groups, calls)
 
         def examined() -> Sequence[Cell]:
+            zero = Value(number(0))
+            if is_row:
+                return [self._diagnosis.expression(each.args[0], columns) if each.args else zero for each in calls]
             found = [self._diagnosis.key(each, columns, "in GROUP BY") for each in groups]
             keys = [each for each, cell in zip(groups, found, strict=True) if not isinstance(cell, Refused)]
-            return [*found, *(self._diagnosis.aggregate(each, rows, keys, columns) for each in calls)]
+            results = [self._diagnosis.aggregate(each, rows, keys, columns) for each in calls]
+            return [*found, *results, *(zero for _ in functions)]
 
         origins: list[Origin] = [*map(columns.origin, groups), *(partial(_place, each) for each in calls)]
-        result = Settled(self._diagnosis.made(make, examined), tuple(origins))
-        functions = node.get("grouping_functions") or ()
-        if len(node["grouping_sets"]) <= 1 and not functions:
-            return Table.of(*result)
-        return self._refused(result, "GROUPING SETS, ROLLUP or CUBE", added=len(functions))
+        return Table.of(self._diagnosis.made(make, examined), [*origins, *([nowhere] * len(functions))])
 
     def _distinct(self, node: Json) -> Table:
         below = self._settled_below(node)
@@ -391,14 +408,14 @@ class Reader:
     def _set(self, node: Json) -> Table:
         kind, is_all = node["type"].removeprefix("LOGICAL_"), node.get("setop_all")
         parts = list(map(self._settled, node["children"]))
-        if kind != "UNION":
+        if kind != "UNION" and not is_all:
             parts = list(map(self._made_distinct, parts))
         rows = [each.rows for each in parts]
 
         def make() -> Rows:
             if kind == "UNION":
                 return joins.union(rows)
-            one, other = map(distinct, joins.aligned(rows))
+            one, other = map(joins.copies if is_all else distinct, joins.aligned(rows))
             shared = Rows(one.collection.concat(other.collection).threshold(2), one.cells)
             return shared if kind == "INTERSECT" else joins.rest(one, shared)
 
@@ -406,8 +423,6 @@ class Reader:
         result = Settled(
             self._diagnosis.made(make, lambda: self._diagnosis.unified([each.cells for each in rows], origins)), origins
         )
-        if kind != "UNION" and is_all:
-            return self._refused(result, f"{kind} ALL")
         return Table.of(*(self._made_distinct(result) if kind == "UNION" and not is_all else result))
 
     def _top(self, node: Json) -> Table:
@@ -474,14 +489,19 @@ class Reader:
         """No rows, without columns."""
         return Rows(next(iter(self._relations.values())), ()).where(Truth.of(None))
 
+    @property
+    def _one(self) -> Rows:
+        """One row, without columns."""
+        node = self._nothing.collection.or_null().node
+        return Rows(Collection(replace(node, schema=replace(node.schema, rows=1))), ())
+
     def _constants(self, types: Sequence[SqlType], rows: Sequence[Sequence[Expression[int]]]) -> Table:
         """Return rows of constant expressions. types: those of the columns."""
 
         def make() -> Rows:
             if not rows:
                 return self._nothing.with_cells(constant(each, None) for each in types)
-            one = Rows(self._nothing.collection.or_null(), ())
-            made = list(map(one.project, rows))
+            made = list(map(self._one.project, rows))
             return joins.union(made) if len(made) > 1 else made[0]
 
         def examined() -> Sequence[Cell]:

@@ -11,12 +11,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
-from deltamark.dataflow.sql.fragments import CALLS, Fragment, Json, aggregates, fragments_of, objects
+from deltamark.dataflow.sql.fragments import CALLS, Fragment, Json, fragments_of, objects
 
 NO_CODE = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$", re.DOTALL)
 """Literals, quoted names and comments."""
-
-SEVERAL_ROWS = "a scalar subquery that may return several rows"
 
 KINDS = {"a parameter": "PARAMETER", "a window function": "WINDOW"}
 """Constructs by their classes in DuckDB's syntax tree."""
@@ -28,9 +26,6 @@ WORDS = {
     "ASOF JOIN": r"\basof\b",
     "COLLATE": r"\bcollate\b",
     "DISTINCT ON": r"\bdistinct\s+on\b",
-    "EXCEPT ALL": r"\bexcept\s+all\b",
-    "GROUPING SETS, ROLLUP or CUBE": r"\bgrouping\s+sets\b|\brollup\b|\bcube\b",
-    "INTERSECT ALL": r"\bintersect\s+all\b",
     "POSITIONAL JOIN": r"\bpositional\b",
     "TABLESAMPLE": r"\bsample\b|\btablesample\b",
     "UNNEST": r"\bunnest\b",
@@ -66,10 +61,9 @@ class Place:
 class Written:
     """A text, and the places of its constructs."""
 
-    def __init__(self, text: str, relations: Iterable[str]) -> None:
+    def __init__(self, text: str) -> None:
         self.text = text
         self._bytes = text.encode()
-        self._relations = {each.lower() for each in relations}
 
     @cached_property
     def code(self) -> str:
@@ -99,9 +93,9 @@ class Written:
 
         return Place(find)
 
-    def construct(self, names: Sequence[str], tables: Callable[[], frozenset[str]] = frozenset) -> tuple[str, Place]:
-        """Return the first of some constructs that the text has, and its places. tables: returns those it may read."""
-        first, *others = [(name, self._construct(name, tables)) for name in names]
+    def construct(self, names: Sequence[str]) -> tuple[str, Place]:
+        """Return the first of some constructs that the text has, and its places."""
+        first, *others = [(name, self._construct(name)) for name in names]
         if not others:
             return first
         found = (each for each in (first, *others) if each[1].fragments)
@@ -116,21 +110,10 @@ class Written:
         found = next((each for each in self._fragments if name.lower() in each.made_of), None)
         return None if found is None else (found.operation, Place(lambda: [found]))
 
-    def _construct(self, name: str, tables: Callable[[], frozenset[str]]) -> Place:
+    def _construct(self, name: str) -> Place:
         if name in KINDS:
             return Place(lambda: (each for each in self._fragments if each.kind == KINDS[name]))
-        if name == SEVERAL_ROWS:
-            return Place(lambda: self._scalar_subqueries(tables()))
         return self.words(WORDS[name])
-
-    def _scalar_subqueries(self, tables: frozenset[str]) -> Iterator[Fragment]:
-        """Yield the scalar subqueries that read no other relations than given ones, and may return several rows."""
-        for each in self._fragments:
-            if each.node.get("subquery_type") == "SCALAR" and each.tables & self._relations <= tables:
-                select = each.node["subquery"]["node"]
-                functions = {str(part.get("function_name", "")).lower() for part in objects(select.get("select_list"))}
-                if select.get("group_expressions") or not functions & aggregates():
-                    yield each
 
     def expression(self, node: Json, around: Place | None = None) -> Place:
         """Return the place of an expression of a plan. around: that of the expression of which it is a part."""

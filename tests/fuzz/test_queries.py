@@ -29,7 +29,8 @@ CONSTRUCTS = {
     "CTE", "CTE used twice", "ORDER BY LIMIT", "CASE", "coalesce", "nullif", "LIKE", "NOT LIKE", "BETWEEN", "IS NULL",
     "IS DISTINCT FROM", "IS NOT DISTINCT FROM", "AND", "OR", "NOT", "/", "year", "month", "extract", "substring",
     "date +- INTERVAL", "CAST AS BIGINT", "CAST AS DECIMAL", "compared with ALL", "IN query of two columns",
-    "two bounds", "two quotients", "count_if", "//", "%",
+    "two bounds", "two quotients", "count_if", "//", "%", "ROLLUP", "CUBE", "GROUPING SETS", "GROUPING", "range",
+    "WITH RECURSIVE", "rows compared by =", "IN list of rows",
 }  # fmt: skip
 
 

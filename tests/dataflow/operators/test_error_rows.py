@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from contextlib import closing
 from typing import NamedTuple
@@ -69,6 +70,7 @@ OPERATORS: dict[str, Callable[[Collection], Collection]] = {
     "top": lambda rows: rows.top(3, ["-key"]),
     "above": limited,
     "or-null": lambda rows: rows.or_null(),
+    "at-most-one": lambda rows: rows.at_most_one("key"),
 }
 WRONG: list[Update] = [(("value", 5), 1001, 1), (("value", 5), 1009, -2)]
 
@@ -134,6 +136,18 @@ def test_two_limits_are_written_as_their_types():
     with closing(Dataflow(collection)) as engine, pytest.raises(DeltamarkError) as error:
         feed(engine, collection, {"limits": [(("Oslo", 15), 3, 2)]})
     assert "more than one limit: least=1.5, key='Oslo' at time 3" in str(error.value)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("by", [(), "key"])
+def test_several_rows_where_one_is_allowed_are_an_error_that_names_one(by, workers):
+    rows = source("rows", {"key": TEXT, "n": NUMBER}, 10)
+    collection = rows.at_most_one(by)
+    updates = [(("Oslo", 5), 3, 1), (("Oslo", 5), 4, -1), (("Oslo", 7), 4, 1), (("Oslo", 8), 9, 1)]
+    with closing(Dataflow(collection, workers=workers)) as engine, pytest.raises(DeltamarkError) as error:
+        feed(engine, collection, {"rows": updates})
+    assert re.search("more than one row where one is allowed: key='Oslo', n=[78] at time 9", str(error.value))
+    assert error.value.time == 9
 
 
 OUTSIDE = {

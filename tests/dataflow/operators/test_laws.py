@@ -99,6 +99,7 @@ WATCHERS = {
     "above": (above(pairs, pair_limits, col.value, "limit", on="key"), ROW),
     "below": (below(pairs, pair_limits, col.value, "limit", on="key"), ROW),
     "or-null": (pairs.or_null(), ROW),
+    "at-most-one": (pairs.at_most_one("key"), ROW),
     "semijoin": (pair_limits.semijoin(pairs, on="key"), ROW[:1]),
 }
 TOO_MANY_DELETED = {

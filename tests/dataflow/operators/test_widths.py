@@ -68,6 +68,7 @@ OPERATORS: dict[str, Callable[[Collection, Collection], Collection]] = {
         on=dict(zip(rows.schema.names, others.schema.names, strict=True)),
     ),
     "or-null": lambda rows, _: rows.or_null(),
+    "at-most-one": lambda rows, _: rows.distinct().at_most_one(rows.schema.names),
 }  # fmt: skip
 
 

@@ -11,6 +11,7 @@ from support.written_plans.relations import items, others
 
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.operators.aggregate import Aggregate
+from deltamark.dataflow.operators.at_most_one import AtMostOne
 from deltamark.dataflow.operators.consolidate import Consolidate
 from deltamark.dataflow.operators.distribution import FIRST, WHOLE
 from deltamark.dataflow.operators.input import Input
@@ -93,7 +94,7 @@ def test_an_operator_with_state_has_equal_rows_at_one_worker(case, workers):
             assert each.distribution == WHOLE
             continue
         match node:
-            case Threshold() | Consolidate() | NullRow() | TopK():
+            case Threshold() | Consolidate() | NullRow() | TopK() | AtMostOne():
                 assert all(place.equal_rows_meet for place in after)
             case Aggregate():
                 assert after[0].equal_rows_meet or each.distribution.kind == "scanned"

@@ -142,6 +142,7 @@ HOLDERS = {
     "extreme": TEXTS.largest("k", by="a"),
     "top": TEXTS.top(3, ["-a"]),
     "or-null": TEXTS.or_null(),
+    "at-most-one": TEXTS.at_most_one(("a", "k")),
     "bound": above(TEXTS, TEXTS.count(by="a"), col.k, "count", on="a"),
     "nothing": TEXTS,
 }
@@ -161,6 +162,19 @@ def test_no_text_outlives_the_dataflow_that_held_it(name):
             together.feed({"texts": batch(100 * visit + 50, visit + 1)})
             together.retire("late")
             assert together.state_rows() == before
+
+
+@each_number_of_workers
+def test_a_history_that_is_loaded_in_pieces_has_one_row_at_its_end(workers):
+    """While it is loaded, each number occurs once for a while; at the end one number does."""
+    numbers = source("numbers", {"a": integer(0, 2**20)}, 100_000)
+    once = numbers.count(by="a").where(col.count == 1).at_most_one().select("a")
+    rows = [*range(5000), *range(1, 5000)]
+    batch = Batch(np.zeros(len(rows), np.int64), np.ones(len(rows), np.int64), {"a": rows})
+    with closing(Dataflow({"resident": numbers.count(by="a"), "rows": numbers}, workers=workers)) as together:
+        together.feed({"numbers": batch})
+        late = together.attach("late", once, history={"numbers": [batch]})
+        assert late.columns["a"].tolist() == [0]
 
 
 def test_a_history_before_the_first_feed_is_refused():

@@ -73,17 +73,14 @@ MARKED = {
         from t qualify
           rank() over (order by b) < 3 -- !
           and a > 1""",
-    "a subquery of several rows": """
-        select a,
-          (select b from u where u.a = t.a) + 1 as v, -- !
-          sqrt(a) as w -- !
-        from t""",
     "a refused row in a scalar subquery": """
         select a, (select max(r) from (
           select sqrt(b) as r from u where u.a = t.a -- !
         ) as q) + 1 as v, (
           select sum(b) over () from u where u.a = t.a limit 1 -- !
-        ) as w from t""",
+        ) as w, (
+          select sqrt(b) + 1 from u -- !
+        ) as x from t""",
     "bounds": """
         select
           wide * wide as v, -- !
@@ -97,16 +94,16 @@ MARKED = {
           x.s = upper(y.s) -- !
         """,
     "constructs of rows": """
-        with recursive n as (select 1 as i union all select i + 1 from n where i < 3) -- !
+        with recursive n as (select a as i from t union all select b from n join t on i = a) -- !
         select distinct on (a) a, i, g from t -- !
         join n on a = i
-        join range(3) as r(g) on g = i -- !
+        join range(9999999) as r(g) on g = i -- !
         """,
     "groupings": """
-        select a, b, min(s) as m -- !
-        from t group by rollup (a, b) -- !
-        except all -- !
-        select a, b, s from t""",
+        select a, b, median(b) as m -- !
+        from t group by rollup (a, b)
+        except all
+        select a, b, b / 2 from t""",
     "an order of quotients": """
         select a / 2 as q, -- !
           b
@@ -140,7 +137,7 @@ def test_each_problem_is_listed_once_with_its_line(name):
 
 ALONE = [
     "sqrt(a)", "upper(s)", "s || 'x'", "split_part(s, ' ', 1)", "a // b", "cast(a as varchar)", "wide * wide", "s[1]",
-    "a / b + b / a", "sum(a) over ()", "(select b from u where u.a = t.a)", "substring(s, 1, 20)",
+    "a / b + b / a", "sum(a) over ()", "(a, b)", "substring(s, 1, 20)",
 ]  # fmt: skip
 
 

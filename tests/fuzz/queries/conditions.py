@@ -87,6 +87,16 @@ def _in_list(w: Writer, scope: Scope, depth: int) -> Part:
     return Part("truth", ("(", one, f" {no}IN (", listed(listing), "))"), f"{no}IN list")
 
 
+def _of_rows(w: Writer, scope: Scope, depth: int) -> Part:
+    """Compare two values with two others, as one row with another."""
+    pairs = [operands(w, scope, min(depth, 1), 2)[1] for _ in range(2)]
+    one, other = (listed([pair[at] for pair in pairs]) for at in range(2))
+    sign = w.pick([*SIGNS, "IN", "NOT IN", "IS DISTINCT FROM"])
+    if sign.endswith("IN"):
+        return Part("truth", ("((", one, f") {sign} ((", other, "), (", other, ")))"), f"{sign} list of rows")
+    return Part("truth", ("((", one, f") {sign} (", other, "))"), f"rows compared by {sign}")
+
+
 def _like(w: Writer, scope: Scope, depth: int) -> Part:
     no = w.pick(["", "", "NOT "])
     if scope.of("long") and w.chance(50):
@@ -136,5 +146,5 @@ def _not(w: Writer, scope: Scope, depth: int) -> Part:
 CONNECTIVES: list[Make] = [_both("AND"), _both("AND"), _both("OR"), _both("OR"), _not, *values._common("truth")]
 TESTS: dict[Make, int] = {
     comparison: 14, _between: 3, _two_bounds: 3, _in_list: 4, _like: 3, _is_null: 3, _distinct: 3, _mixed: 1,
-    _quotient: 1, _is_true: 1, _cast: 1, _literal: 1, _interval: 1,
+    _quotient: 1, _is_true: 1, _of_rows: 1, _cast: 1, _literal: 1, _interval: 1,
 }  # fmt: skip

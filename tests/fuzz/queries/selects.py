@@ -22,6 +22,9 @@ JOINS = {
 }
 SET_OPERATIONS = {"UNION ALL": 3, "UNION": 3, "INTERSECT": 3, "EXCEPT": 3, "INTERSECT ALL": 1, "EXCEPT ALL": 1}
 
+GROUPINGS = {"": 12, "ROLLUP": 2, "CUBE": 1, "GROUPING SETS": 1}
+"""How groups are formed."""
+
 UNSUPPORTED = {
     "int": (("CAST(sqrt(", ") AS BIGINT)"), ("sum(", ") OVER ()"), ("(", " ** 2)")),
     "text": (("upper(", " || 'x')"), ("split_part(", ", 'a', 1)")),
@@ -48,10 +51,33 @@ def whole(w: Writer) -> Part:
         kind = w.pick(["AS", "AS", "AS", "AS MATERIALIZED", "AS NOT MATERIALIZED"])
         parts.append(Part("cte", (f"{with_tables} {kind} (", query_, ")"), "CTE"))
         w.ctes.append((with_tables, columns))
+    if w.chance(4) and (recursive := _recursive(w)) is not None:
+        parts.append(recursive)
     rest, _ = query(w, None, None, nest, doubles=True)
     uses = [str(rest).count(f"{name} AS") for name, _ in w.ctes]
-    before = clause("WITH ", listed(parts), " ") if parts else NOTHING
+    word = "WITH RECURSIVE " if any(each.construct == "WITH RECURSIVE" for each in parts) else "WITH "
+    before = clause(word, listed(parts), " ") if parts else NOTHING
     return Part("query", (before, rest), "CTE used twice" if max(uses, default=0) > 1 else "")
+
+
+def _recursive(w: Writer) -> Part | None:
+    """Draw a recursion along pairs of numbers, which ends because it makes no new ones."""
+    pairs = [
+        (table, one.text, other.text)
+        for table, columns in w.tables
+        for one in columns
+        for other in columns
+        if one.sort == other.sort == "int" and one is not other
+    ]
+    if not pairs:
+        return None
+    name, (first, _, begin), (table, here, there) = w.fresh("r"), w.pick(pairs), w.pick(pairs)
+    w.ctes.append((name, [Named("n", "int")]))
+    step = f"SELECT s.{there} FROM {name} JOIN {table} AS s ON n = s.{here}"
+    if w.chance(30):
+        step = f"{step} WHERE {w.pick(['', 'NOT '])}EXISTS (SELECT 1 FROM {first} AS q WHERE q.{begin} = s.{there})"
+    pieces = (f"{name}(n) AS (SELECT {begin} FROM {first} UNION {step})",)
+    return Part("cte", pieces, "WITH RECURSIVE")
 
 
 def query(w: Writer, sorts: Sequence[str] | None, outer: Scope | None, nest: int, *, doubles: bool = False) -> Query:
@@ -142,7 +168,11 @@ def _grouped(
             keys.append(Part("key", (name,), "GROUP BY of an expression"))
     scope = Scope(tuple(names), rows.nest, None, rows.flat())
     items, columns = _items(w, chosen, scope)
-    group = clause(" GROUP BY ", listed(keys)) if keys else NOTHING
+    group = _groups(w, keys) if keys else NOTHING
+    if group.construct and sorts is None:
+        name = w.fresh("g")
+        bits = Part("item", (f"grouping({', '.join(map(str, keys))}) AS {name}",), "GROUPING")
+        early.append((bits, Named(name, "int")))
     having = NOTHING
     if w.chance(30):
         having = Part("clause", (" HAVING ", conditions.condition(w, scope, 1)), "HAVING")
@@ -152,6 +182,16 @@ def _grouped(
         *(each for _, each in early),
         *columns,
     ]
+
+
+def _groups(w: Writer, keys: list[Part]) -> Part:
+    kind = w.weighted(GROUPINGS)
+    if not kind:
+        return clause(" GROUP BY ", listed(keys))
+    if kind != "GROUPING SETS":
+        return Part("clause", (f" GROUP BY {kind} (", listed(keys), ")"), kind)
+    sets = [Part("set", (f"({', '.join(map(str, w.choices.picks(keys, most=2)))})",)) for _ in range(w.pick([2, 1, 3]))]
+    return Part("clause", (f" GROUP BY {kind} ((", listed(keys), "), ", listed(sets), ")"), kind)
 
 
 def where(w: Writer, rows: Scope) -> Part:
@@ -237,6 +277,10 @@ def _table(w: Writer, nest: int) -> tuple[Part, list[Named]]:
         inner, columns = query(w, None, None, nest - 1)
         part = Part("table", ("(", inner, f") AS {alias}"), "derived table")
         return part, [Named(f"{alias}.{each.text}", each.sort) for each in columns]
+    elif w.chance(2):
+        alias, start = w.fresh("i"), w.pick([0, 1, -2])
+        part = Part("table", (f"range({start}, {w.pick([0, 3, 20])}, {w.pick([1, 2])}) AS {alias}(y)",), "range")
+        return part, [Named(f"{alias}.y", "int")]
     elif w.chance(3):
         alias = w.fresh("v")
         part = Part("table", (f"(VALUES (1, 'a'), (2, NULL), (NULL, 'b')) AS {alias}(y, z)",), "VALUES")

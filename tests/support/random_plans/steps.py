@@ -130,6 +130,20 @@ def threshold(choices: Choices, pool: list[Grown]) -> Grown:
     return Grown(states(choices, pool).threshold(choices.pick([1, 2, 3])), signed=False)
 
 
+def at_most_one(choices: Choices, pool: list[Grown]) -> Grown:
+    """Check groups that have one row: the rows that are distinct in some columns, or the first row."""
+    rows = states(choices, pool)
+    keys = choices.picks(rows.schema.names, most=2)
+    one = choices.pick([rows.distinct(*keys), rows.count(by=keys)]) if keys else rows.top(1, [])
+    return Grown(one.at_most_one(keys), signed=False)
+
+
+def at_most_one_of_any(choices: Choices, pool: list[Grown]) -> Grown:
+    """Check groups that may have several rows, which is an error."""
+    rows = states(choices, pool)
+    return Grown(rows.at_most_one(choices.picks(rows.schema.names, most=3)), signed=False)
+
+
 def join(choices: Choices, pool: list[Grown]) -> Grown:
     left = states(choices, pool)
     rows, on = apart(choices, left, states(choices, pool))
@@ -238,5 +252,6 @@ def consolidate(choices: Choices, pool: list[Grown]) -> Grown:
 STEPS = [
     join, compare, aggregate, half_join, extreme, top, distinct, threshold, concat, subtract_some, where, select,
     or_null, negate, consolidate, there_and_back, surplus, join, compare, aggregate, sample, window,
+    at_most_one,
 ]  # fmt: skip
-WILD_STEPS = [*STEPS, bound_by_any]
+WILD_STEPS = [*STEPS, bound_by_any, at_most_one_of_any]

@@ -37,6 +37,12 @@ class TwoLimitsError(PlanError):
     cause = "more than one limit"
 
 
+class SeveralRowsError(PlanError):
+    """A group of more than one row where one is allowed."""
+
+    cause = "more than one row where one is allowed"
+
+
 class WideSumError(PlanError):
     """A sum that 64 bits do not hold."""
 

@@ -6,12 +6,21 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 
-from support.reference.errors import ManyCopiesError, NegativeError, PlanError, TwoLimitsError, WideSumError, raise_one
+from support.reference.errors import (
+    ManyCopiesError,
+    NegativeError,
+    PlanError,
+    SeveralRowsError,
+    TwoLimitsError,
+    WideSumError,
+    raise_one,
+)
 from support.reference.rows import Row, Rows, consolidated, named, picked
 from support.reference.terms import evaluate, ordered
 
 from deltamark.dataflow.kernels.hashing.mixing import GOLDEN
 from deltamark.dataflow.operators.aggregate import Aggregate
+from deltamark.dataflow.operators.at_most_one import AtMostOne
 from deltamark.dataflow.operators.consolidate import Consolidate
 from deltamark.dataflow.operators.extreme import Extreme
 from deltamark.dataflow.operators.join import Join
@@ -95,6 +104,13 @@ def weighed(node: Node, rows: Rows, term: Term) -> int:
 
 def threshold(node: Threshold, time: int, rows: Rows) -> Rows:
     return {row: 1 for row, diff in state(rows, time).items() if diff >= node.least}
+
+
+def at_most_one(node: AtMostOne, time: int, rows: Rows) -> Rows:
+    groups = grouped(node, rows, node.keys).values()
+    several = (SeveralRowsError(found, time) for found in groups if sum(found.values()) > 1)
+    raise_one([*negatives(rows, time), *several])
+    return rows
 
 
 def join(node: Join, _: int, left: Rows, right: Rows) -> Rows:
@@ -234,5 +250,5 @@ def consolidate(_: Node, __: int, rows: Rows) -> Rows:
 OPERATORS: dict[type[Node], Callable[..., Rows]] = {
     Filter: where, Project: select, Concat: concat, Negate: negate, Aggregate: aggregate, Threshold: threshold,
     Join: join, Extreme: extreme, TopK: top, MovingThreshold: bound, NullRow: or_null, Consolidate: consolidate,
-    Sample: sample, Window: window,
+    Sample: sample, Window: window, AtMostOne: at_most_one,
 }  # fmt: skip

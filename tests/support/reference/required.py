@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from deltamark.dataflow.operators.aggregate import Aggregate
+from deltamark.dataflow.operators.at_most_one import AtMostOne
 from deltamark.dataflow.operators.consolidate import Consolidate
 from deltamark.dataflow.operators.extreme import Extreme
 from deltamark.dataflow.operators.iterate import Iterate
@@ -24,7 +25,7 @@ def is_whole(root: Node) -> bool:
 
 def _reads_all(node: Node, columns: dict[Node, Names]) -> bool:
     match node:
-        case Extreme() | Window():
+        case Extreme() | Window() | AtMostOne():
             return columns[node.rows] >= set(node.rows.schema.names)
         case MovingThreshold():  # it keeps a computed value, but not the columns of its term
             return columns[node] | {*node.row_keys} >= set(node.rows.schema.names)
@@ -64,8 +65,8 @@ def _read(node: Node, names: Names) -> list[Names]:
         case Window() if not node.orders_ties:
             of = {each.of for each in node.functions if each.of}
             return [(names & below[0]) | {*node.keys, *dict(node.order)} | of]
-        case Extreme():
-            return [names | {*node.keys, node.column}]
+        case Extreme() | AtMostOne():
+            return [names | {*node.keys} | ({node.column} if isinstance(node, Extreme) else set())]
         case MovingThreshold():
             return [names | {*node.row_keys} | node.value.columns, {*node.limit_keys, *node.limit_columns}]
     return below

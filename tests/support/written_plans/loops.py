@@ -12,6 +12,8 @@ edges = source("edges", {"src": NODES, "dst": NODES, "cost": integer(0, 2)}, ROW
 roots = source("roots", {"node": NODES}, ROWS)
 nodes = source("nodes", {"node": NODES}, ROWS)
 
+gaps = source("gaps", {"src": NODES.or_null(), "dst": NODES.or_null()}, ROWS)
+
 FAR_APART = 10**9
 begun = roots.select("node", dist=0)
 begun_far = roots.select(node=col.node * FAR_APART)
@@ -47,6 +49,16 @@ def labelled(which: str) -> Collection:
     return begin.iterate(body)
 
 
+def reach_of_missing() -> Collection:
+    """Return the nodes in reach of any, of which NULL is one."""
+    begin = gaps.select(node=col.src)
+
+    def body(found: Collection) -> Collection:
+        return found.join(gaps, on={"node": "src"}, null_keys=True).select(node=col.dst).concat(begin).distinct()
+
+    return begin.iterate(body)
+
+
 def within_reach(found: Collection) -> Collection:
     """Return a body that contains a loop, which does not depend on the rows of the body."""
     return step(found.join(reach(nodes).rename(other="node"), on={"node": "other"})).concat(roots).distinct()
@@ -54,6 +66,7 @@ def within_reach(found: Collection) -> Collection:
 
 LOOPS = {
     "reach": reach(),
+    "reach-of-missing": reach_of_missing(),
     "reach-of-rows-so-far": roots.iterate(lambda found: found.concat(step(found)).distinct()),
     "reach-by-two-steps": roots.iterate(lambda found: step(step(found)).concat(roots).distinct()),
     "reach-from-the-right": roots.iterate(

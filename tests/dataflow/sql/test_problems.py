@@ -68,10 +68,11 @@ MARKED = {
           else 0 end as v from t""",
     "windows": """
         select a,
-          sum(b) over (partition by a) as p, -- !
-          row_number() over (order by a) as q -- !
+          sum(distinct b) over (order by a) as p, -- !
+          row_number() over (order by sqrt(a)) as q, -- !
+          lag(a, b) over (order by a) as r -- !
         from t qualify
-          rank() over (order by b) < 3 -- !
+          rank() over (order by b / 2) < 3 -- !
           and a > 1""",
     "a subquery of several rows": """
         select a,
@@ -82,7 +83,7 @@ MARKED = {
         select a, (select max(r) from (
           select sqrt(b) as r from u where u.a = t.a -- !
         ) as q) + 1 as v, (
-          select sum(b) over () from u where u.a = t.a limit 1 -- !
+          select sum(distinct b) over (order by a) from u where u.a = t.a limit 1 -- !
         ) as w from t""",
     "bounds": """
         select
@@ -98,7 +99,7 @@ MARKED = {
         """,
     "constructs of rows": """
         with recursive n as (select 1 as i union all select i + 1 from n where i < 3) -- !
-        select distinct on (a) a, i, g from t -- !
+        select distinct on (sqrt(a)) a, i, g from t -- !
         join n on a = i
         join range(3) as r(g) on g = i -- !
         """,
@@ -140,7 +141,7 @@ def test_each_problem_is_listed_once_with_its_line(name):
 
 ALONE = [
     "sqrt(a)", "upper(s)", "s || 'x'", "split_part(s, ' ', 1)", "a // b", "cast(a as varchar)", "wide * wide", "s[1]",
-    "a / b + b / a", "sum(a) over ()", "(select b from u where u.a = t.a)", "substring(s, 1, 20)",
+    "a / b + b / a", "sum(distinct a) over (order by b)", "(select b from u where u.a = t.a)", "substring(s, 1, 20)",
 ]  # fmt: skip
 
 

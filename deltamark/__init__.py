@@ -33,14 +33,26 @@ if TYPE_CHECKING:
     from deltamark.dataflow.language.expr import when as when
     from deltamark.dataflow.language.motif import Atom as Atom
     from deltamark.dataflow.language.motif import delta_query as delta_query
+    from deltamark.dataflow.language.windows import FrameExpr as FrameExpr
     from deltamark.dataflow.language.windows import WindowExpr as WindowExpr
     from deltamark.dataflow.language.windows import dense_rank as dense_rank
+    from deltamark.dataflow.language.windows import groups_between as groups_between
+    from deltamark.dataflow.language.windows import lag as lag
+    from deltamark.dataflow.language.windows import lead as lead
+    from deltamark.dataflow.language.windows import moving_count as moving_count
+    from deltamark.dataflow.language.windows import moving_largest as moving_largest
+    from deltamark.dataflow.language.windows import moving_smallest as moving_smallest
+    from deltamark.dataflow.language.windows import moving_sum as moving_sum
+    from deltamark.dataflow.language.windows import nth_value as nth_value
+    from deltamark.dataflow.language.windows import ntile as ntile
     from deltamark.dataflow.language.windows import rank as rank
     from deltamark.dataflow.language.windows import row_number as row_number
+    from deltamark.dataflow.language.windows import rows_between as rows_between
     from deltamark.dataflow.language.windows import running_count as running_count
     from deltamark.dataflow.language.windows import running_largest as running_largest
     from deltamark.dataflow.language.windows import running_smallest as running_smallest
     from deltamark.dataflow.language.windows import running_sum as running_sum
+    from deltamark.dataflow.language.windows import values_between as values_between
     from deltamark.dataflow.motifs.static import StaticMotif as StaticMotif
     from deltamark.dataflow.runtime.dataflow import Dataflow as Dataflow
     from deltamark.dataflow.runtime.dataflow import Hold as Hold

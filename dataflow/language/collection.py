@@ -27,16 +27,25 @@ from deltamark.dataflow.language.expr import (
     bind,
     bind_condition,
     bind_value,
+    col,
     column_value,
     count,
     ratio_columns,
 )
 from deltamark.dataflow.language.iteration import looped
-from deltamark.dataflow.language.windows import WindowExpr, row_number, window_functions
+from deltamark.dataflow.language.windows import (
+    FrameExpr,
+    WindowExpr,
+    refuse_frame,
+    row_number,
+    window_functions,
+    with_one_order_of_ties,
+)
 from deltamark.dataflow.operators.aggregate import Aggregate, Sum
 from deltamark.dataflow.operators.at_most_one import AtMostOne
 from deltamark.dataflow.operators.consolidate import Consolidate
 from deltamark.dataflow.operators.extreme import Extreme
+from deltamark.dataflow.operators.frames import FrameFunction, Frames
 from deltamark.dataflow.operators.input import Input
 from deltamark.dataflow.operators.join import Join
 from deltamark.dataflow.operators.linear import Concat, Filter, Negate, Project, subtracts
@@ -45,7 +54,7 @@ from deltamark.dataflow.operators.null_row import NullRow
 from deltamark.dataflow.operators.sample import Sample
 from deltamark.dataflow.operators.threshold import Threshold
 from deltamark.dataflow.operators.top import Direction, TopK
-from deltamark.dataflow.operators.window import Window
+from deltamark.dataflow.operators.window import Window, WindowFunction
 from deltamark.dataflow.plan.terms import Ratio, Term, column, null
 from deltamark.dataflow.types import LARGEST, Field, Schema, Type, spanning
 from deltamark.errors import DeltamarkError, unknown_attribute
@@ -296,31 +305,47 @@ class Collection:
         return Collection(TopK(self.node, k, (*given, *rest), schema=schema))
 
     def window(
-        self, by: Names = (), order: Sequence[str] = (), limit: int | None = None, **functions: WindowExpr
+        self, by: Names = (), order: Sequence[str] = (), limit: int | None = None, **functions: WindowExpr | FrameExpr
     ) -> Collection:
-        """Add functions of each row and the rows before it in its group (OVER (PARTITION BY ... ORDER BY ...)).
+        """Add functions of each row and other rows of its group (OVER (PARTITION BY ... ORDER BY ...)).
 
-        `sales.window(by="shop", order=["-price"], place=rank(), sold=running_sum("price"))`
+        `sales.window(by="shop", order=["-price"], place=rank(), sold=running_sum("price"), next=lead("price"))`
 
         order: as for `top`. limit: keep only the rows for which the first function, which is a place or a rank, is at
-        most this. NULL comes first, and in descending order last.
+        most this. NULL comes first, and in descending order last. The remaining columns break ties, ascending.
         """
-        keys, directions = _names(by), self._directions(order)
+        keys, directions = _names(by), tuple(self._directions(order))
         columns = list(window_functions(functions, self.schema))
+        together = with_one_order_of_ties(functions)
         if not columns:
             raise DeltamarkError("a window without a function", "no function", "add one: place=row_number()")
         first = columns[0][0]
         if limit is not None and (not isinstance(limit, int) or limit < 1):
             raise DeltamarkError("no such number of rows", limit, "give at least 1")
-        if limit is not None and first.state not in ("row_number", "rank", "dense_rank"):
+        if limit is not None and not (isinstance(first, WindowFunction) and first.is_place):
             raise DeltamarkError("a limit of a function that is no place", str(first), "begin with row_number()")
         for name in keys:
             self.schema[name]  # an unknown column is an error
-        fields = [*self.schema.fields, *(Field(each.name, type_) for each, type_ in columns)]
-        refuse_repeated([field.name for field in fields])
-        schema = Schema(tuple(fields), self.schema.rows)
-        called = tuple(each for each, _ in columns)
-        return Collection(Window(self.node, keys, tuple(directions), called, limit or 0, schema=schema))
+        fields = {each.name: Field(each.name, type_) for each, type_ in columns}
+        refuse_repeated([*self.schema.names, *fields])
+        framed = tuple(each for each, _ in columns if isinstance(each, FrameFunction))
+        running = tuple(each for each, _ in columns if isinstance(each, WindowFunction))
+        for frame in dict.fromkeys(each.frame for each in framed):
+            refuse_frame(frame, [self.schema[name] for name, _ in directions])
+        if together != functions:
+            is_limit_kept = together[first.name] == functions[first.name]
+            whole = self.window(keys, order, limit if is_limit_kept else None, **together)
+            return whole if limit is None or is_limit_kept else whole.where(col[first.name] <= limit)
+        node, known = self.node, list(self.schema.fields)
+        if framed:
+            known += [fields[each.name] for each in framed]
+            node = Frames(node, keys, directions, framed, schema=Schema(tuple(known), self.schema.rows))
+        if running:
+            known += [fields[each.name] for each in running]
+            schema = Schema(tuple(known), self.schema.rows)
+            node = Window(node, keys, directions, running, limit or 0, schema=schema)
+        names = (*self.schema.names, *fields)
+        return Collection(node) if node.schema.names == names else Collection(node).select(*names)
 
     def _directions(self, order: Sequence[str]) -> list[tuple[str, Direction]]:
         """Return the columns of an order, of which those with a sign are descending."""

@@ -129,19 +129,32 @@ class GroupedState:
 
 @dataclass(frozen=True)
 class RowOrder:
-    """The words of a record by which rows are in order: the first one, their number, and which are numbers of texts."""
+    """The words of a record by which rows are in order: the first one, their number, and which are numbers of texts.
+
+    sums: the kinds of the sums of a tree, with the words that they read; copies_word: that of the first weight.
+    """
 
     first_word: int
     words: int
     texts: Sequence[int] = ()
+    sums: Sequence[tuple[int, int]] = ()
+    copies_word: int = 0
 
     def block(self, program: Program, rows: RowTable) -> BlockAddress:
         """Make an empty tree, whose root is a leaf."""
+        fields: dict[str, int] = {}
+        if self.sums:
+            kinds, arguments = zip(*self.sums, strict=True)
+            fields = {
+                "items": len(self.sums), "kinds": program.table(kinds), "arguments": program.table(arguments),
+                "copies_word": self.copies_word, "sums": program.memory.reserve_unset(UNBOUNDED_WORDS),
+                "pending": program.words(6 * MAX_DEPTH),
+            }  # fmt: skip
         return program.block(
             BTree, records=rows.records.address, record_words=rows.record_words, first_word=self.first_word,
             compared_words=self.words, are_texts=program.table([word in self.texts for word in range(self.words)]),
             pool=text_store(program).block if self.texts else 0, nodes=program.memory.reserve(UNBOUNDED_WORDS),
-            path=program.words(2 * MAX_DEPTH),
+            path=program.words(2 * MAX_DEPTH), **fields,
         )  # fmt: skip
 
 

@@ -14,45 +14,35 @@ no change needs it.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-from deltamark.dataflow.builder.keys import key_ids, key_of
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import too_wide, wraps
-from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
 from deltamark.dataflow.kernels.groups.grouped_rows import (
     MANY_COPIES,
-    NEGATIVE,
     OUT_OF_BOUNDS,
-    GroupedRowsBlock,
-    RowGroup,
     RowRecord,
     fail,
     group_step,
     record_at,
-    release,
 )
-from deltamark.dataflow.kernels.hashing import hash_map
-from deltamark.dataflow.kernels.hashing.hash_map import remove
+from deltamark.dataflow.kernels.groups.ordered_rows import (
+    MAX_COPIES,
+    OrderedGroup,
+    OrderedRowsBlock,
+    are_peers,
+    emit_with,
+    put_in_order,
+    settle_rows,
+    state_of,
+)
 from deltamark.dataflow.kernels.ordered import btree
-from deltamark.dataflow.kernels.ordered.btree import BTree
-from deltamark.dataflow.operators.distribution import Columns, Distribution, OperatorDistribution, gather
-from deltamark.dataflow.operators.grouped_rows import (
-    RowInput,
-    RowOrder,
-    StoredColumn,
-    grouped_rows,
-    stored_columns,
-    with_prefixes,
-)
-from deltamark.dataflow.operators.input import row_count
-from deltamark.dataflow.operators.interning import PlanValue
-from deltamark.dataflow.operators.node import Emission, JoinReads, Keys, Node, Placing, Requirement, is_unique
-from deltamark.dataflow.operators.top import Direction
+from deltamark.dataflow.operators.grouped_rows import RowInput, grouped_rows
+from deltamark.dataflow.operators.in_order import InOrder, RowFunction, StoredOrder
 from deltamark.dataflow.plan.term_sql import identifier
 from deltamark.dataflow.types import NULL
 
@@ -62,21 +52,17 @@ State = Literal["rank", "row_number", "dense_rank", "count", "sum", "smallest", 
 RANK, ROW_NUMBER, DENSE_RANK, COUNT, SUM, SMALLEST, LARGEST = range(7)
 STATES: tuple[State, ...] = State.__args__  # type: ignore[attr-defined]
 
-MAX_COPIES = 1 << 24
-"""The most copies of a row that may have different values, each of which is a row of the result."""
-
 TIES = ("row_number", "count", "sum", "smallest", "largest")
 """The states that may differ among rows that are equal in order."""
 
 
 @dataclass(frozen=True)
-class WindowFunction(PlanValue):
+class WindowFunction(RowFunction):
     """A column: a state after the row, or after the last row that is equal to it in order (`with_peers`).
 
     of: the column that is counted, summed or compared; a sum of no values is NULL.
     """
 
-    name: str
     state: State
     of: str = ""
     with_peers: bool = False
@@ -86,114 +72,60 @@ class WindowFunction(PlanValue):
         return f"{self.state.replace('_', ' ')}{of}{' with peers' * self.with_peers} AS {identifier(self.name)}"
 
     @property
+    def reads(self) -> str:
+        return self.of
+
+    @property
+    def is_place(self) -> bool:
+        """Whether it is a place or a rank, which grows along the order."""
+        return self.state in ("row_number", "rank", "dense_rank") and not self.with_peers
+
+    @property
     def orders_ties(self) -> bool:
-        """Whether rows that are equal in order may have different values."""
         return self.state in TIES and not self.with_peers
 
 
 @dataclass(frozen=True, eq=False)
-class Window(Node):
-    """The rows with functions of the rows before them in their group. Ties are ordered by the other columns.
+class Window(InOrder):
+    """The rows with functions of the rows before them in their group.
 
     limit: if not 0, the largest value of the first function, which is a place or a rank.
     """
 
-    rows: Node
-    keys: Keys
-    order: tuple[tuple[str, Direction], ...]
     functions: tuple[WindowFunction, ...]
     limit: int = 0
 
     def description(self, required: Collection[str]) -> str:
-        places = ", ".join(identifier(name) + " DESC" * (order == "descending") for name, order in self.order)
-        groups = f"by {', '.join(map(identifier, self.keys))}" if self.keys else ""
-        functions = ", ".join(map(str, self.functions))
         limit = f"{self.functions[0].name} <= {self.limit}" if self.limit else ""
-        return "; ".join(filter(None, [f"{groups} in order of {places}".strip(), functions, limit]))
-
-    @property
-    def consolidated(self) -> bool:
-        """Whether no two copies of a row pass a value on to each other."""
-        return not any(each.orders_ties for each in self.functions) or is_unique(self.rows, self.rows.schema.names)
-
-    @property
-    def _names(self) -> frozenset[str]:
-        return frozenset(each.name for each in self.functions)
-
-    @property
-    def orders_ties(self) -> bool:
-        """Whether the order of rows that are equal in the given columns shows."""
-        names = {*self.keys, *(name for name, _ in self.order)}
-        return any(each.orders_ties for each in self.functions) and not is_unique(self.rows, names)
-
-    def required(self, columns: Sequence[str], reads: JoinReads) -> Iterable[Requirement]:
-        return [(self.rows, self._stored(columns))]
-
-    def _stored(self, columns: Sequence[str]) -> Sequence[str]:
-        """Return the columns of the rows that the operator keeps, those that give the order first."""
-        ordered = [name for name, _ in self.order]
-        if self.orders_ties:
-            return list(dict.fromkeys([*ordered, *self.rows.schema.names]))
-        of = [each.of for each in self.functions if each.of]
-        own = self._names
-        return list(dict.fromkeys([*ordered, *self.keys, *of, *(name for name in columns if name not in own)]))
+        return "; ".join(filter(None, [super().description(required), limit]))
 
     def determines(self, names: frozenset[str]) -> bool:
         places = {each.name for each in self.functions if each.state == "row_number"}
-        return bool(places & names and {*self.keys} <= names) or is_unique(self.rows, names - self._names)
+        is_first = self.limit == 1 and self.functions[0].name in places
+        return ({*self.keys} <= names and (is_first or bool(places & names))) or super().determines(names)
 
-    def distributed(self, inputs: Sequence[Distribution], columns: Columns) -> OperatorDistribution:
-        return gather(inputs[0], self.keys, [self.rows.schema[name] for name in self.keys])
-
-    def wishes(self, placing: Placing) -> list[Distribution]:
-        return [placing.owned(self.rows, self.keys)] if self.keys else super().wishes(placing)
-
-    def preferred(self, keys: Keys) -> Iterable[tuple[Node, Keys]]:
-        return [(self.rows, self.keys)]
-
-    def emit(self, emission: Emission, streams: Sequence[Stream]) -> Stream:
-        return _window(streams[0], self, self._stored(emission.columns(self)))
-
-
-def _window(stream: Stream, node: Window, names: Sequence[str]) -> Stream:
-    """Append the operator. names: the columns of the rows that it keeps."""
-    program, schema = stream.program, node.rows.schema
-    key = key_of(stream, node.keys, [schema[name] for name in node.keys])
-    keys = key_ids(program, key, row_count(node), stream.size)
-    descending = [name for name, direction in node.order if direction == "descending"]
-    ordered = stored_columns(stream, dict.fromkeys(name for name, _ in node.order), schema, descending)
-    peers, texts = with_prefixes(stream, ordered)
-    others = stored_columns(stream, [name for name in names if name not in dict(node.order)], schema)
-    compared = len(peers)
-    if node.orders_ties:
-        others, more = with_prefixes(stream, others)
-        texts += [compared + at for at in more]
-        compared += len(others)
-    columns = [*peers, *others]
-    states = dict.fromkeys(sorted(_states(node), key=lambda each: STATES.index(each[0])))
-    arguments = [_argument(stream, node, columns, of) for _, of in states]
-    places = {state: at for at, state in enumerate(states)}
-    read = [places[each.state, each.of] for each in node.functions]
-    bounds = [(node.schema[each.name].low, node.schema[each.name].high) for each in node.functions]
-    first = node.functions[0]
-    limited: tuple[State, str] = next(iter(states))
-    if node.limit:
-        limited = ("dense_rank" if first.state == "dense_rank" else "row_number"), ""
-    reads_peers = any(each.with_peers for each in node.functions)
-    words, table = program.words, program.table
-    return grouped_rows(
-        WINDOW, keys, [RowInput(stream, key.cell, columns, len(states))],
-        order=RowOrder(RowRecord.size_in_words - 1, 1 + compared, [1 + at for at in texts]),
-        added=[each.name for each in node.functions],
-        states=len(states), kinds=table([STATES.index(state) for state, _ in states]), arguments=table(arguments),
-        functions=len(read), read=table(read), at_peers=table([int(each.with_peers) for each in node.functions]),
-        bounds=table([bound for pair in bounds for bound in pair]),
-        by_copy=int(any(each.orders_ties for each in node.functions)),
-        reads_peers=int(reads_peers), peer_words=len(peers),
-        limit=node.limit, limit_state=places[limited], limits_peers=int(reads_peers or first.state != "row_number"),
-        changed=program.memory.reserve_unset(UNBOUNDED_WORDS), old=words(len(states)), new=words(len(states)),
-        old_end=words(len(states)), new_end=words(len(states)), old_out=words(len(read)), new_out=words(len(read)),
-    )  # fmt: skip
+    def append(self, stored: StoredOrder) -> Stream:
+        program = stored.stream.program
+        states = dict.fromkeys(sorted(_states(self), key=lambda each: STATES.index(each[0])))
+        arguments = [stored.argument(self, of) for _, of in states]
+        places = {state: at for at, state in enumerate(states)}
+        read = [places[each.state, each.of] for each in self.functions]
+        first = self.functions[0]
+        limited: tuple[State, str] = next(iter(states))
+        if self.limit:
+            limited = ("dense_rank" if first.state == "dense_rank" else "row_number"), ""
+        reads_peers = any(each.with_peers for each in self.functions)
+        words, table = program.words, program.table
+        return grouped_rows(
+            WINDOW, stored.keys, [RowInput(stored.stream, stored.key, stored.columns, len(states))],
+            order=stored.order, added=[each.name for each in self.functions], **stored.fields(self),
+            states=len(states), kinds=table([STATES.index(state) for state, _ in states]), arguments=table(arguments),
+            read=table(read), at_peers=table([int(each.with_peers) for each in self.functions]),
+            by_copy=int(any(each.orders_ties for each in self.functions)), reads_peers=int(reads_peers),
+            limit=self.limit, limit_state=places[limited],
+            limits_peers=int(reads_peers or first.state != "row_number"),
+            old=words(len(states)), new=words(len(states)), old_end=words(len(states)), new_end=words(len(states)),
+        )  # fmt: skip
 
 
 def _states(node: Window) -> Iterator[tuple[State, str]]:
@@ -204,48 +136,26 @@ def _states(node: Window) -> Iterator[tuple[State, str]]:
             yield "row_number", ""
 
 
-def _argument(stream: Stream, node: Window, columns: list[StoredColumn], of: str) -> int:
-    """Return the place of a column among the stored ones; a descending column is stored a second time."""
-    if not of:
-        return 0
-    for at, each in enumerate(columns):
-        if each.name == of and each.minuend is None:
-            return at
-    (column,) = stored_columns(stream, [of], node.rows.schema)
-    columns.append(StoredColumn("", column.type, column.cell))
-    return len(columns) - 1
-
-
-class WindowBlock(GroupedRowsBlock):
+class WindowBlock(OrderedRowsBlock):
     """Rows in order, with the states after them."""
 
-    order: BTree
     states: int
     kinds: Array
     """The number of each state in STATES."""
     arguments: Array
     """For each state the value of a record that it reads."""
-    functions: int
     read: Array
     """For each function its state."""
     at_peers: Array
     """For each function whether it reads the state after the last peer."""
-    bounds: Array
-    """For each function its least and its largest value."""
-    by_copy: int
-    """Whether the copies of a row may have different values."""
     reads_peers: int
     """Whether a function reads the state after the last peer."""
-    peer_words: int
-    """The number of values in which peers are equal."""
     limit: int
     """The largest value of the first function, or 0."""
     limit_state: int
     """The state that has reached the limit at the last row that is emitted."""
     limits_peers: int
     """Whether the peers of the last row are emitted, too."""
-    changed: Array
-    """The slots of the changed rows, in order."""
     old: Array
     """The states before the time, as of the place that the walk has reached."""
     new: Array
@@ -253,32 +163,15 @@ class WindowBlock(GroupedRowsBlock):
     old_end: Array
     """The states after the last peer."""
     new_end: Array
-    old_out: Array
-    """The values of the functions."""
-    new_out: Array
     old_last: int = 0
     """The last row that the walk has added to `old`, or 0."""
     new_last: int = 0
 
 
-class WindowGroup(RowGroup):
-    """The rows of a group."""
-
-    rows: int
-    last: int
-    """With a limit, the last row whose state is up to date, or 0 if all are."""
-
-
-@inline
-def _state_at(op: WindowBlock, slot: int) -> Array:
-    """Return the states after a row."""
-    return record_at(op.rows, slot).values[op.rows.columns :]
-
-
 @kernel
-def window(op: WindowBlock, group_id: int, group: WindowGroup) -> int:
+def window(op: WindowBlock, group_id: int, group: OrderedGroup) -> int:
     """End a time for a group; return an error, or 0."""
-    count, at = _put_in_order(op, group), 0
+    count, at = put_in_order(op, group), 0
     if count < 0:
         return op.error
     while at < count:
@@ -287,82 +180,18 @@ def window(op: WindowBlock, group_id: int, group: WindowGroup) -> int:
         at = _walk(op, group_id, group, at, count)
         if at < 0:
             return op.error
-    rows, order = op.rows, op.order
-    for at in range(count):
-        slot = op.changed[at]
-        row = record_at(rows, slot)
-        row.next_touched = 0
-        if row.weight == 0:
-            btree.delete(order, slot)
-            release(rows, slot)
-            group.rows -= 1
-    if group.rows == 0:
-        group.last = 0
-        remove(op.keys, hash_map.key_of(op.keys, group_id))
+    settle_rows(op, group_id, group, count)
     return 0
 
 
 @inline
 def _is_behind(op: WindowBlock, last: int, slot: int) -> bool:
     """Return whether a row lies behind the last one that a limit needs."""
-    return btree.precedes(op.order, last, slot) and not (op.limits_peers != 0 and _are_peers(op, last, slot))
+    return btree.precedes(op.order, last, slot) and not (op.limits_peers != 0 and are_peers(op, last, slot))
 
 
 @kernel
-def _put_in_order(op: WindowBlock, group: WindowGroup) -> int:
-    """Insert the new rows into the order, and sort the changed ones; return their number, or -1 for an error."""
-    rows, slot, count, changed = op.rows, group.row_chain, 0, op.changed
-    group.row_chain = 0
-    while slot > 0:
-        row = record_at(rows, slot)
-        next_touched, old, new = row.next_touched, row.old_weight, row.weight
-        if new < 0:
-            fail(op, NEGATIVE, 0, slot)
-            return -1
-        if old == new:
-            row.next_touched = 0
-            if new == 0:
-                release(rows, slot)
-        else:
-            if old == 0:
-                btree.insert(op.order, slot)
-                group.rows += 1
-            changed[count] = slot
-            count += 1
-        slot = next_touched
-    _sort(op.order, changed, count)
-    return count
-
-
-@kernel
-def _sort(order: BTree, slots: Array, count: int) -> None:
-    """Sort slots by the order of their rows: heapsort."""
-    for start in range(count // 2 - 1, -1, -1):
-        _sift(order, slots, start, count)
-    for end in range(count - 1, 0, -1):
-        last = slots[end]
-        slots[end] = slots[0]
-        slots[0] = last
-        _sift(order, slots, 0, end)
-
-
-@kernel
-def _sift(order: BTree, slots: Array, start: int, count: int) -> None:
-    """Move a slot down a heap, whose largest slot is first, to its place."""
-    slot, at = slots[start], start
-    while 2 * at + 1 < count:
-        child = 2 * at + 1
-        if child + 1 < count and btree.precedes(order, slots[child], slots[child + 1]):
-            child += 1
-        if not btree.precedes(order, slot, slots[child]):
-            break
-        slots[at] = slots[child]
-        at = child
-    slots[at] = slot
-
-
-@kernel
-def _walk(op: WindowBlock, group_id: int, group: WindowGroup, at: int, count: int) -> int:
+def _walk(op: WindowBlock, group_id: int, group: OrderedGroup, at: int, count: int) -> int:
     """Carry the states on from a changed row until they are equal; return the next changed row, or -1 for an error."""
     rows, order, peers, first = op.rows, op.order, op.reads_peers != 0, at
     position = _start(op, group_id, op.changed[at])
@@ -372,7 +201,7 @@ def _walk(op: WindowBlock, group_id: int, group: WindowGroup, at: int, count: in
         if row.group != group_id:
             break
         is_changed = row.next_touched != 0
-        old_goes_on, new_goes_on = _are_peers(op, op.old_last, slot), _are_peers(op, op.new_last, slot)
+        old_goes_on, new_goes_on = are_peers(op, op.old_last, slot), are_peers(op, op.new_last, slot)
         begins = not (old_goes_on or new_goes_on)
         if op.limit != 0 and (begins or op.limits_peers == 0) and _is_full(op):
             group.last = op.new_last
@@ -396,7 +225,7 @@ def _start(op: WindowBlock, group_id: int, slot: int) -> int:
     order, rows = op.order, op.rows
     position = btree.seek(order, slot)
     before = btree.preceding(order, position)
-    while op.reads_peers != 0 and before != 0 and _are_peers(op, btree.slot_at(order, before), slot):
+    while op.reads_peers != 0 and before != 0 and are_peers(op, btree.slot_at(order, before), slot):
         position = before
         before = btree.preceding(order, position)
     last = btree.slot_at(order, before) if before != 0 else 0
@@ -408,22 +237,10 @@ def _start(op: WindowBlock, group_id: int, slot: int) -> int:
         kind = op.kinds[state]
         value = NULL if kind >= SUM else 0
         if last != 0:
-            value = _state_at(op, last)[state]
+            value = state_of(op, last)[state]
         op.old[state] = value
         op.new[state] = value
     return position
-
-
-@kernel
-def _are_peers(op: WindowBlock, a: int, b: int) -> bool:
-    """Return whether two rows are in one group and equal in order; slot 0 is no row."""
-    if a == 0:
-        return False
-    one, other = record_at(op.rows, a), record_at(op.rows, b)
-    equal = one.group == other.group
-    for word in range(op.peer_words):
-        equal &= one.values[word] == other.values[word]
-    return equal
 
 
 @kernel
@@ -451,7 +268,7 @@ def _look_ahead(op: WindowBlock, position: int) -> None:
         op.new_end[state] = op.new[state]
     while position != 0:
         slot = btree.slot_at(order, position)
-        if not _are_peers(op, first, slot):
+        if not are_peers(op, first, slot):
             break
         row = record_at(rows, slot)
         old = row.old_weight if row.next_touched != 0 else row.weight
@@ -467,7 +284,7 @@ def _add(op: WindowBlock, states: Array, last: int, slot: int, weight: int) -> b
     """Add copies of a row to states. last: the row before it. Return whether the states need no more than 64 bits."""
     if weight == 0:
         return True
-    begins, values, fits = not _are_peers(op, last, slot), record_at(op.rows, slot).values, True
+    begins, values, fits = not are_peers(op, last, slot), record_at(op.rows, slot).values, True
     for state in range(op.states):
         kind, value = op.kinds[state], values[op.arguments[state]]
         now = states[state]
@@ -503,7 +320,7 @@ def _pass(op: WindowBlock, slot: int, row: RowRecord, old: int) -> bool:
     new = row.weight
     fits = _pass_copies(op, slot, row, old) if op.by_copy != 0 else _step(op, slot, row, old, new)
     if new != 0:
-        state = _state_at(op, slot)
+        state = state_of(op, slot)
         for at in range(op.states):
             state[at] = op.new[at]
     return fits
@@ -555,19 +372,11 @@ def _step(op: WindowBlock, slot: int, row: RowRecord, old: int, new: int) -> boo
     return True
 
 
-@kernel
+@inline
 def _emit(op: WindowBlock, values: Array, functions: Array, diff: int) -> None:
     """Write an update of a row with its functions to the output, unless the limit leaves it out."""
-    if diff == 0 or (op.limit != 0 and functions[0] > op.limit):
-        return
-    at, columns = op.out_size, op.rows.columns
-    op.out_time[at] = op.open_time
-    op.out_diff[at] = diff
-    for column in range(columns):
-        op.out[column][at] = values[column]
-    for function in range(op.functions):
-        op.out[columns + function][at] = functions[function]
-    op.out_size = at + 1
+    if op.limit == 0 or functions[0] <= op.limit:
+        emit_with(op, values, functions, diff)
 
 
 WINDOW = group_step(window)

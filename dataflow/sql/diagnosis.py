@@ -21,6 +21,7 @@ from deltamark.dataflow.sql.groups import AggregateCall, aggregated
 from deltamark.dataflow.sql.joins import unified_column
 from deltamark.dataflow.sql.problems import SqlError, in_sql
 from deltamark.dataflow.sql.rows import Rows, standing_in, stored_term
+from deltamark.dataflow.sql.windows import WindowCall, windowed
 from deltamark.dataflow.sql.written import Place
 from deltamark.dataflow.types import TOO_WIDE
 from deltamark.errors import DeltamarkError
@@ -125,6 +126,15 @@ class Diagnosis:
         except DeltamarkError as error:
             self.add(error, call.place)
         return Refused()
+
+    def window(self, call: WindowCall, rows: Rows, columns: Columns) -> Cell:
+        """Examine a call over a window, and return its value."""
+        known = len(self.problems)
+        for each in call.expressions:
+            self.expression(each, columns)
+        if known < len(self.problems):
+            return Refused()
+        return self.tried(lambda: windowed(rows, [call]).cells[-1], call.place)
 
     def expression(self, of: Expression[int], columns: Columns) -> Cell:
         """Examine an expression once, and return its value."""

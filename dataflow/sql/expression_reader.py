@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from deltamark.dataflow.operators.frames import Exclusion
 from deltamark.dataflow.scalars import expressions as tree
 from deltamark.dataflow.scalars.expressions import Column, Comparator, Comparison, Expression, Interval, SqlType
 from deltamark.dataflow.scalars.functions import DIVIDE, FUNCTIONS, LIKE, PREFIX, WHOLE_QUOTIENT
 from deltamark.dataflow.scalars.values import DOUBLES
-from deltamark.dataflow.sql.fragments import Json, raises_for_several_rows
+from deltamark.dataflow.sql.fragments import Json, objects, raises_for_several_rows
 from deltamark.dataflow.sql.groups import AggregateCall
 from deltamark.dataflow.sql.problems import SqlError, unsupported
-from deltamark.dataflow.sql.written import Place, Written
+from deltamark.dataflow.sql.rows import Order
+from deltamark.dataflow.sql.windows import End, EndUnit, WindowCall
+from deltamark.dataflow.sql.written import Place, Written, function_of
 
 COMPARISONS: Mapping[str, Comparator] = {
     "COMPARE_EQUAL": Comparator.EQUAL, "COMPARE_NOTEQUAL": Comparator.UNEQUAL, "COMPARE_LESSTHAN": Comparator.LESS,
@@ -22,13 +25,16 @@ COMPARISONS: Mapping[str, Comparator] = {
 }  # fmt: skip
 BOOLEAN = SqlType("BOOLEAN")
 
+ENDS: Mapping[str, EndUnit] = {"ROWS": "rows", "RANGE": "values", "GROUPS": "groups"}
+EXCLUSIONS: Mapping[str, Exclusion] = {
+    "NO_OTHER": "nothing", "CURRENT_ROW": "row", "GROUP": "peers", "TIES": "ties",
+}  # fmt: skip
+
 Args = tuple[Expression[int], ...]
 
 MADE_AGGREGATES = {
     "first": ("DISTINCT ON",),
     "arg_max": ("the aggregate mode",),
-    "arg_min_nulls_last": ("a window function", "a correlated LIMIT above 1"),
-    "arg_max_nulls_last": ("a window function", "a correlated LIMIT above 1"),
 }
 """Aggregates that DuckDB makes of other constructs."""
 
@@ -72,6 +78,38 @@ class ExpressionReader:
             return self._written.construct(MADE_AGGREGATES[name])
 
         return AggregateCall(name, args, type_, node["aggregate_type"] == "DISTINCT", condition, place, construct)
+
+    def orders(self, nodes: Sequence[Json]) -> list[Order]:
+        """Read the keys of an ORDER BY."""
+        return [
+            Order(self.expression(key["expression"]), key["type"] == "DESCENDING", key["null_order"] == "NULLS FIRST")
+            for key in nodes
+        ]
+
+    def window(self, node: Json) -> WindowCall:
+        """Read a call of a function over a window."""
+        place = self._written.expression(node)
+        args, partitions = (self._all(node[each]) for each in ("children", "partitions"))
+        condition = self.expression(node["filters"]) if node.get("filters") else None
+        return WindowCall(
+            function_of(node), args, self.type_of(node["return_type"]), partitions,
+            tuple(self.orders([_in_days(each) for each in node["orders"]])),
+            self._end(node, "start"), self._end(node, "end"), EXCLUSIONS[node["exclude_clause"]],
+            node["distinct"], node["ignore_nulls"], condition, bool(node["arg_orders"]), place,
+        )  # fmt: skip
+
+    def _end(self, node: Json, which: str) -> End:
+        """Read an end of a frame. DuckDB gives that of a RANGE as the order with the distance added or subtracted."""
+        words, given = node[which].split("_"), node[f"{which}_expr"]
+        if words[0] == "UNBOUNDED":
+            return End("all")
+        if words[0] == "CURRENT":
+            return End("row" if words[2] == "ROWS" else "peers")
+        unit = ENDS[words[2]]
+        if unit == "values":
+            found = [each for each in objects(given) if each.get("expression_class") == "BOUND_CONSTANT"]
+            given = found[0] if len(found) == 1 else given
+        return End(unit, -1 if words[1] == "PRECEDING" else 1, self.expression(given))
 
     def _all(self, nodes: Sequence[Json], around: Place | None = None) -> Args:
         return tuple(self.expression(each, around) for each in nodes)
@@ -206,6 +244,16 @@ class ExpressionReader:
                 return
             case other:
                 yield tree.Refused(unsupported(f"a filter of kind {other}"))
+
+
+def _in_days(order: Json) -> Json:
+    """Return an order by the date that DuckDB casts to a timestamp to add an interval to it."""
+    key = order["expression"]
+    if key["type"] == "OPERATOR_CAST" and key["return_type"]["id"] == "TIMESTAMP":
+        (child,) = key["children"]
+        if child.get("return_type", {}).get("id") == "DATE":
+            return {**order, "expression": child}
+    return order
 
 
 def _is_interval(node: Json) -> bool:

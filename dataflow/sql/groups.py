@@ -145,7 +145,7 @@ class Pieces:
         known = both(condition, negated(value.null))
         if call.function in COUNTS:
             return partial(_count, self._counted(known, sums))
-        term, divisor = _summand(value.term, call)
+        term, divisor = summand(value.term, call)
         summed = self._added(sums, SumExpr(chosen(surely(known), term, number(0, term.type.scale))))
         if call.function in MEANS:
             return partial(_mean, summed, self._counted(known, sums), divisor)
@@ -220,7 +220,7 @@ def added_up(groups: Collection, keys: tuple[str, ...], sums: Iterable[str]) -> 
     return Collection(Aggregate(groups.node, keys, total, schema=bounded))
 
 
-def _summand(term: Term | Ratio, call: AggregateCall) -> tuple[Term, Term | None]:
+def summand(term: Term | Ratio, call: AggregateCall) -> tuple[Term, Term | None]:
     """Return the number to sum, and the constant by which the sum is divided."""
     divisor = None
     if isinstance(term, Ratio):

@@ -24,6 +24,7 @@ DISABLED = (
     "join_filter_pushdown", "reorder_filter", "common_aggregate", "statistics_propagation", "in_clause",
     "row_group_pruner", "regex_range", "empty_result_pullup", "distinct_aggregate_rewrite", "grouping_sets",
     "window_rewriter", "window_self_join", "partial_aggregate_pushdown", "partitioned_execution", "remote_pushdown",
+    "top_n_window_elimination",
 )  # fmt: skip
 """Optimizers that read the rows of tables, that shorten only execution, or whose plans cannot be serialized."""
 

@@ -31,6 +31,7 @@ from deltamark.dataflow.sql.problems import SqlError, unsupported
 from deltamark.dataflow.sql.recursion import Recursion
 from deltamark.dataflow.sql.rows import Order, Rows, distinct, limited, scanned, standing_in, without_unread_columns
 from deltamark.dataflow.sql.series import rows_of, series
+from deltamark.dataflow.sql.windows import WindowCall, first_of_each, limits_of, windowed
 from deltamark.dataflow.sql.written import Place, Written
 
 ALL_ROWS = 2**64 - 1
@@ -172,14 +173,21 @@ class Reader:
         rows = self._diagnosis.made(_raise_follow_up, lambda: [*below.rows.cells, *(Refused() for _ in range(added))])
         return Table.of(rows, [*below.origins, *([nowhere] * added)])
 
-    def _window(self, node: Json) -> Table:
-        words, place = self._written.construct(("a window function", "a correlated LIMIT above 1"))
-        words = words if place.fragments else "a correlated subquery of which DuckDB's plan has a window function"
-        return self._unsupported(self._settled_below(node), len(node["expressions"]), unsupported(words, place))
+    def _window(self, node: Json, conditions: Sequence[Expression[int]] = ()) -> Table:
+        """Read functions over windows. conditions: those of a filter above, which may limit a place."""
+        below = self._settled_below(node)
+        rows, columns, wide = below.rows, below.columns, len(below.origins)
+        calls = list(map(self._expressions.window, node["expressions"]))
+        limits = {key - wide: most for key, most in limits_of(conditions).items() if key >= wide}
+
+        def examined() -> Sequence[Cell]:
+            return [*rows.cells, *(self._diagnosis.window(each, rows, columns) for each in calls)]
+
+        made = self._diagnosis.made(lambda: windowed(rows, calls, limits), examined)
+        return Table.of(made, [*below.origins, *(partial(_place, each) for each in calls)])
 
     def _unnest(self, node: Json) -> Table:
-        constructs = "UNNEST", "UNPIVOT", "a correlated LIMIT above 1", "a window function"
-        words, place = self._written.construct(constructs)
+        words, place = self._written.construct(("UNNEST", "UNPIVOT"))
         table, added = self._below(node), len(node["expressions"])
         if words == "UNPIVOT":  # the lists below are DuckDB's
             return self._unsupported(Settled(self._nothing, ()), table.width + added, unsupported(words, place))
@@ -255,6 +263,8 @@ class Reader:
                     marked = replace(table, columns=(*table.columns, Constant(BOOLEAN, not negated)))
                     return self._filtered(marked, [other for other in conditions if other is not each])
             return self._filtered(self._marked(node, left, right), conditions)
+        if node["type"] == "LOGICAL_WINDOW":
+            return self._filtered(self._window(node, conditions), conditions)
         return self._filtered(self._table(node), conditions)
 
     def _projection(self, node: Json) -> Table:
@@ -394,8 +404,20 @@ class Reader:
     def _distinct(self, node: Json) -> Table:
         below = self._settled_below(node)
         if node.get("distinct_type") != "DISTINCT":
-            return self._refused(below, "DISTINCT ON")
+            return self._distinct_on(node, below)
         return Table.of(*self._made_distinct(below))
+
+    def _distinct_on(self, node: Json, below: Settled) -> Table:
+        targets = [self._expression(each) for each in node["distinct_targets"]]
+        orders = self._orders(node.get("order_by") or {"orders": ()})
+
+        def examined() -> Sequence[Cell]:
+            for each in (*targets, *(order.expression for order in orders)):
+                self._diagnosis.key(each, below.columns, "in DISTINCT ON or its ORDER BY")
+            return below.rows.cells
+
+        made = self._diagnosis.made(lambda: first_of_each(below.rows, targets, orders), examined)
+        return Table.of(made, below.origins)
 
     def _made_distinct(self, below: Settled) -> Settled:
         def examined() -> Sequence[Cell]:
@@ -429,12 +451,7 @@ class Reader:
         return self._first(self._settled_below(node), self._orders(node), node["limit"], node["offset"])
 
     def _orders(self, node: Json) -> list[Order]:
-        return [
-            Order(
-                self._expression(each["expression"]), each["type"] == "DESCENDING", each["null_order"] == "NULLS FIRST"
-            )
-            for each in node["orders"]
-        ]
+        return self._expressions.orders(node["orders"])
 
     def _first(self, below: Settled, orders: Sequence[Order], count: int, offset: int) -> Table:
         def examined() -> Sequence[Cell]:
@@ -527,5 +544,5 @@ def _raise_follow_up() -> Rows:
     raise FollowUpError
 
 
-def _place(call: AggregateCall) -> Place | None:
+def _place(call: AggregateCall | WindowCall) -> Place | None:
     return call.place

@@ -168,19 +168,25 @@ def limited(rows: Rows, orders: Sequence[Order], count: int | None, offset: int)
     """Keep the rows from `offset` on, at most `count`, in an order."""
     if count == 0:
         return rows.where(Truth.of(None))
-    rows, order = _ordered(rows, orders)
+    rows, order = ordered(rows, orders)
     first = rows if count is None else _first(rows, order, count + offset)
     return first.concat(_first(rows, order, offset).negate()) if offset else first
 
 
-def _ordered(rows: Rows, orders: Sequence[Order]) -> tuple[Rows, list[str]]:
-    """Store all values, and columns to order by. A value that may be NULL has one that says whether it is."""
+def order_keys(rows: Rows, orders: Sequence[Order]) -> list[tuple[Cell, bool]]:
+    """Return the values to order by, and whether in descending order. One that may be NULL follows whether it is."""
     keys: list[tuple[Cell, bool]] = []
     for order in orders:
         cell = rows.cell(order.expression)
         if cell.nulls is not None:
             keys.append((Truth.of(cell.nulls), order.nulls_first))
         keys.append((cell, order.descending))
+    return keys
+
+
+def ordered(rows: Rows, orders: Sequence[Order]) -> tuple[Rows, list[str]]:
+    """Store all values, and columns to order by."""
+    keys = order_keys(rows, orders)
     for cell, _ in keys:
         stored_term(cell)  # a quotient is an error
     count = len(rows.cells)

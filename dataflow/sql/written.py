@@ -16,13 +16,12 @@ from deltamark.dataflow.sql.fragments import CALLS, Fragment, Json, fragments_of
 NO_CODE = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$", re.DOTALL)
 """Literals, quoted names and comments."""
 
-KINDS = {"a parameter": "PARAMETER", "a window function": "WINDOW"}
+KINDS = {"a parameter": "PARAMETER"}
 """Constructs by their classes in DuckDB's syntax tree."""
 
 WORDS = {
     "a LIMIT that is no constant": r"\blimit\b",
     "an OFFSET that is no constant": r"\boffset\b",
-    "a correlated LIMIT above 1": r"\blimit\b",
     "ASOF JOIN": r"\basof\b",
     "COLLATE": r"\bcollate\b",
     "DISTINCT ON": r"\bdistinct\s+on\b",
@@ -152,8 +151,9 @@ class Written:
         if node["type"].startswith("COMPARE_"):
             found = [each for each in same if each.kind in ("COMPARISON", "BETWEEN")]
         else:
-            function = node["qname"]["path"][-1].lower() if node.get("qname") else ""
-            calls = [each for each in same if each.kind == "FUNCTION"]
+            function = function_of(node)
+            kind = "WINDOW" if node["expression_class"] == "BOUND_WINDOW" else "FUNCTION"
+            calls = [each for each in same if each.kind == kind]
             named = [each for each in calls if each.function == function]
             made = [each for each in calls if each.is_macro or each.function in MADE_OF.get(function, ())]
             found = named or made or [each for each in self._fragments if function in each.made_of]
@@ -174,6 +174,16 @@ class Written:
     @cached_property
     def _fragments(self) -> Sequence[Fragment]:
         return fragments_of(self.text)
+
+
+def function_of(node: Json) -> str:
+    """Return the name of the function that an expression of a plan calls; an empty text if it calls none."""
+    if node.get("qname"):
+        return str(node["qname"]["path"][-1]).lower()
+    if node.get("expression_class") != "BOUND_WINDOW":
+        return ""
+    name = str(node["type"]).removeprefix("WINDOW_").lower()
+    return "dense_rank" if name == "rank_dense" else name
 
 
 def _columns(node: object) -> Iterator[str]:

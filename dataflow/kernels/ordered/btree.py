@@ -7,6 +7,11 @@ empty one is freed. Leaves are linked in both directions.
 A position is `node * FANOUT + index`; 0 is the end.
 
 Nodes of B+-trees: entries in columns, which are inserted, removed and moved to another node.
+
+A tree may have sums: of the records below each node it keeps the number of rows, and the sums, counts and extremes of
+some values. So the rows between two places of the order are summed up, and the row at a place is found, in one descent.
+Each record has two weights, and each node its sums in both versions of the rows: before a time, and after it. A record
+is inserted and deleted without weight, which `set_copies` changes.
 """
 
 from __future__ import annotations
@@ -19,6 +24,15 @@ from deltamark.dataflow.types import NULL
 
 FANOUT = 32
 """Entries of a node. Not measured."""
+
+ROWS, COUNT, SUM, SMALLEST, LARGEST = range(5)
+"""The kinds of sums: of the weights of all records, of those whose value is not NULL, and of the values themselves."""
+
+VERSIONS = 2
+"""The versions of the rows that a tree with sums has: 0 is before a time, 1 after it."""
+
+LAST_SLOT = 2**62
+"""A number larger than every slot."""
 
 LEAF_COLUMNS, INNER_COLUMNS = 2, 3
 """Columns of the entries of a node: first words, slots and, above the leaves, the numbers of the children."""
@@ -114,6 +128,18 @@ class BTree(Block):
     """The first free node; `left` links it to the next one."""
     path: Array
     """Scratch, a pair for each level from the leaf up: an index in a node, and the number of this node."""
+    items: int = 0
+    """The number of sums of a node, or 0 for a tree without sums; the first one is the number of rows."""
+    kinds: Array = NONE
+    """The kind of each sum."""
+    arguments: Array = NONE
+    """For each sum the word of a record that it reads."""
+    copies_word: int = 0
+    """The word of a record with its weight in version 0; the next one has that in version 1."""
+    sums: Array = NONE
+    """For each node its sums in version 0, and then in version 1."""
+    pending: Array = NONE
+    """Scratch, three words for each node that is partly summed up: its number, its level, and the rows before it."""
 
 
 @inline
@@ -130,18 +156,24 @@ def _compared(tree: BTree, slot: int) -> Array:
 @kernel
 def precedes(tree: BTree, a: int, b: int) -> bool:
     """Return whether the record of slot a comes before that of slot b."""
+    return _precedes(tree, a, b, tree.compared_words, b)
+
+
+@kernel
+def _precedes(tree: BTree, a: int, b: int, words: int, tie: int) -> bool:
+    """Return whether the first words of slot a come before those of slot b, or are equal and a is less than `tie`."""
     a_words, b_words = _compared(tree, a), _compared(tree, b)
-    for index in range(tree.compared_words):
+    for index in range(words):
         left, right = a_words[index], b_words[index]
         if left != right:
-            if tree.are_texts[index] and not (_is_missing(left) or _is_missing(right)):
+            if tree.are_texts[index] and not (is_missing(left) or is_missing(right)):
                 return text_precedes(tree.pool, left, right)
             return left < right
-    return a < b
+    return a < tie
 
 
 @inline
-def _is_missing(value: int) -> bool:
+def is_missing(value: int) -> bool:
     """Return whether a value is NULL, or NULL complemented."""
     return value == NULL or value == -1 - NULL
 
@@ -230,6 +262,9 @@ def _split(tree: BTree, parent: TreeNode, at: int, level: int) -> None:
     open_gap(parent, at + 1, INNER_COLUMNS)
     set_first(parent, at + 1, neighbour)
     children_of(parent)[at + 1] = new
+    if tree.items != 0:
+        _sum_up(tree, number, level)
+        _sum_up(tree, new, level)
 
 
 @kernel
@@ -243,6 +278,8 @@ def _split_root(tree: BTree) -> None:
     _split(tree, root, 0, tree.depth)
     tree.root = new
     tree.depth += 1
+    if tree.items != 0:
+        _sum_up(tree, new, tree.depth)
 
 
 @kernel
@@ -298,6 +335,8 @@ def _merge(tree: BTree, parent: TreeNode, at: int, level: int) -> None:
     if target.count + source.count > FANOUT * 3 // 4:
         return
     append_from(target, source, 0)
+    if tree.items != 0:
+        _sum_up(tree, children_of(parent)[left], level)
     if level == 0:
         _unlink(tree, source)
     _free(tree, number)
@@ -355,3 +394,177 @@ def preceding(tree: BTree, position: int) -> int:
 def slot_at(tree: BTree, position: int) -> int:
     """Return the slot of the record at a position."""
     return slots_of(_node(tree, position // FANOUT))[position % FANOUT]
+
+
+@inline
+def sums_of(tree: BTree, number: int, version: int) -> Array:
+    """Return the sums of a node in a version."""
+    return tree.sums[(VERSIONS * number + version) * tree.items :]
+
+
+@inline
+def copies_of(tree: BTree, slot: int, version: int) -> int:
+    """Return the weight of a record in a version."""
+    return tree.records[tree.record_words * slot + tree.copies_word + version]
+
+
+@kernel
+def _combined(kind: int, a: int, b: int) -> int:
+    """Return the sum of two sums of a kind, either of which may be NULL, the sum of no values."""
+    if kind <= COUNT:
+        return a + b
+    if a == NULL:
+        return b
+    if b == NULL:
+        return a
+    if kind == SUM:
+        return a + b
+    return min(a, b) if kind == SMALLEST else max(a, b)
+
+
+@kernel
+def clear_sums(tree: BTree, sums: Array) -> None:
+    """Let sums be those of no rows."""
+    for item in range(tree.items):
+        sums[item] = NULL if tree.kinds[item] >= SUM else 0
+
+
+@kernel
+def _add_sums(tree: BTree, sums: Array, others: Array) -> None:
+    for item in range(tree.items):
+        sums[item] = _combined(tree.kinds[item], sums[item], others[item])
+
+
+@kernel
+def _add_copies(tree: BTree, sums: Array, slot: int, copies: int) -> None:
+    """Add copies of a record, at least one, to sums."""
+    record = tree.records[tree.record_words * slot :]
+    for item in range(tree.items):
+        kind = tree.kinds[item]
+        value = record[tree.arguments[item]] if kind != ROWS else 0
+        if value != NULL:
+            if kind <= COUNT:
+                value = copies
+            elif kind == SUM:
+                value *= copies
+            sums[item] = _combined(kind, sums[item], value)
+
+
+@kernel
+def _sum_up(tree: BTree, number: int, level: int) -> None:
+    """Compute the sums of a node anew."""
+    node = _node(tree, number)
+    for version in range(VERSIONS):
+        sums = sums_of(tree, number, version)
+        clear_sums(tree, sums)
+        for at in range(node.count):
+            if level > 0:
+                _add_sums(tree, sums, sums_of(tree, children_of(node)[at], version))
+                continue
+            slot = slots_of(node)[at]
+            copies = copies_of(tree, slot, version)
+            if copies != 0:
+                _add_copies(tree, sums, slot, copies)
+
+
+@kernel
+def clear_copies(tree: BTree, slot: int) -> None:
+    """Let a record that is not in the tree have no weight."""
+    record = tree.records[tree.record_words * slot + tree.copies_word :]
+    record[0] = 0
+    record[1] = 0
+
+
+@kernel
+def set_copies(tree: BTree, slot: int, old: int, new: int) -> None:
+    """Change the weights of a record of the tree in both versions."""
+    record = tree.records[tree.record_words * slot + tree.copies_word :]
+    record[0] = old
+    record[1] = new
+    _descend(tree, slot)
+    for level in range(tree.depth + 1):
+        _sum_up(tree, tree.path[2 * level + 1], level)
+
+
+@kernel
+def rows_before(tree: BTree, slot: int, version: int, words: int, tie: int) -> int:
+    """Count the rows whose first words come before those of a slot, or are equal and in a slot below `tie`.
+
+    tie: 0 leaves out all equal ones, LAST_SLOT none, and the slot itself those that do not precede it.
+    """
+    number, rows = tree.root, 0
+    for level in range(tree.depth, -1, -1):
+        node = _node(tree, number)
+        slots, low, high = slots_of(node), 0, node.count
+        while low < high:
+            middle = (low + high) >> 1
+            if _precedes(tree, slots[middle], slot, words, tie):
+                low = middle + 1
+            else:
+                high = middle
+        if level == 0:
+            for at in range(low):
+                rows += copies_of(tree, slots[at], version)
+        else:
+            child = max(low - 1, 0)
+            for at in range(child):
+                rows += sums_of(tree, children_of(node)[at], version)[0]
+            number = children_of(node)[child]
+    return rows
+
+
+@kernel
+def add_rows_between(tree: BTree, version: int, start: int, stop: int, sums: Array) -> None:
+    """Add the rows of a version from one place of the order up to another to sums."""
+    if start >= stop:
+        return
+    pending, size = tree.pending, 1
+    pending[0] = tree.root
+    pending[1] = tree.depth
+    pending[2] = 0
+    while size > 0:
+        size -= 1
+        node, level, before = _node(tree, pending[3 * size]), pending[3 * size + 1], pending[3 * size + 2]
+        for at in range(node.count):
+            if before >= stop:
+                break
+            if level == 0:
+                slot = slots_of(node)[at]
+                rows = copies_of(tree, slot, version)
+                copies = min(stop, before + rows) - max(start, before)
+                if copies > 0:
+                    _add_copies(tree, sums, slot, copies)
+            else:
+                child = children_of(node)[at]
+                below = sums_of(tree, child, version)
+                rows = below[0]
+                if start <= before and before + rows <= stop:
+                    _add_sums(tree, sums, below)
+                elif start < before + rows:
+                    pending[3 * size] = child
+                    pending[3 * size + 1] = level - 1
+                    pending[3 * size + 2] = before
+                    size += 1
+            before += rows
+
+
+@kernel
+def slot_at_place(tree: BTree, version: int, item: int, place: int) -> int:
+    """Return the slot of the record at a place of a version, counting by a sum that is a number of rows."""
+    number = tree.root
+    for _ in range(tree.depth):
+        node, at = _node(tree, number), 0
+        number = children_of(node)[0]
+        while place >= sums_of(tree, number, version)[item] and at + 1 < node.count:
+            place -= sums_of(tree, number, version)[item]
+            at += 1
+            number = children_of(node)[at]
+    node, at = _node(tree, number), 0
+    while at + 1 < node.count:
+        slot = slots_of(node)[at]
+        is_counted = item == 0 or tree.records[tree.record_words * slot + tree.arguments[item]] != NULL
+        place -= copies_of(tree, slot, version) if is_counted else 0
+        if place < 0:
+            break
+        at += 1
+    return slots_of(node)[at]

@@ -11,15 +11,26 @@ from deltamark import (
     Batch,
     Dataflow,
     dense_rank,
+    groups_between,
+    lag,
+    lead,
+    moving_count,
+    moving_largest,
+    moving_smallest,
+    moving_sum,
+    nth_value,
+    ntile,
     rank,
     row_number,
+    rows_between,
     running_count,
     running_largest,
     running_smallest,
     running_sum,
+    values_between,
 )
 from deltamark.dataflow.language.collection import source
-from deltamark.dataflow.types import TEXT, integer
+from deltamark.dataflow.types import NULL, TEXT, integer
 from deltamark.errors import DeltamarkError
 
 sales = source("sales", {"shop": integer(0, 2), "day": integer(0, 9), "price": integer(-5, 5)}, rows=1000)
@@ -39,6 +50,26 @@ FUNCTIONS = {
     f"sum(price) OVER {PEERS}": running_sum("price", with_peers=True),
     f"min(price) OVER {TIES}": running_smallest("price"),
     f"max(price) OVER {PEERS}": running_largest("price", with_peers=True),
+    f"sum(price) OVER ({ORDER}, price ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING)": moving_sum(
+        "price", rows_between(-2, 1)
+    ),
+    f"sum(price) OVER ({ORDER} RANGE BETWEEN 2 PRECEDING AND 1 FOLLOWING)": moving_sum("price", values_between(-2, 1)),
+    f"count(*) OVER ({ORDER} RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING EXCLUDE TIES)": moving_count(
+        values_between(0, None, without="ties")
+    ),
+    f"count(*) OVER ({ORDER} GROUPS BETWEEN 1 PRECEDING AND 2 FOLLOWING)": moving_count(groups_between(-1, 2)),
+    f"min(price) OVER ({ORDER}, price ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING)": moving_smallest(
+        "price", rows_between(0, None)
+    ),
+    f"coalesce(max(price) OVER ({ORDER} RANGE UNBOUNDED PRECEDING EXCLUDE GROUP), {NULL})": moving_largest(
+        "price", values_between(None, 0, without="peers")
+    ),
+    f"ntile(4) OVER ({ORDER}, price)": ntile(4),
+    f"coalesce(lag(price, 2) OVER ({ORDER}, price), {NULL})": lag("price", 2),
+    f"coalesce(lead(price) OVER ({ORDER}, price), {NULL})": lead("price"),
+    f"last_value(price) OVER ({ORDER}, price ROWS BETWEEN CURRENT ROW AND 3 FOLLOWING)": nth_value(
+        "price", -1, rows_between(0, 3)
+    ),
 }
 
 
@@ -96,8 +127,15 @@ def of_shop(changes, shop):
 
 @pytest.mark.parametrize(
     ("function", "number", "changed"),
-    [(row_number(), 1001, 500), (rank(), 1000, 500), (dense_rank(), 1000, 1), (running_largest("n"), 1001, 1)],
-)
+    [
+        (row_number(), 1001, 500), (rank(), 1000, 500), (dense_rank(), 1000, 1), (running_largest("n"), 1001, 1),
+        (lag("n"), 1001, 2), (lead("n", 3), 1001, 4), (moving_sum("n", rows_between(-2, 1)), 1001, 4),
+        (moving_count(values_between(-4, 4)), 1001, 5), (moving_smallest("n", rows_between(0, None)), 1001, 1),
+        (nth_value("n", 1, rows_between(None, None)), 1001, 1), (nth_value("n", 2, rows_between(None, 5)), 1001, 1),
+        (moving_largest("n", rows_between(None, -3)), 1001, 4), (nth_value("n", -1, rows_between(3, None)), 1001, 1),
+        (ntile(4), 1001, 3),
+    ],
+)  # fmt: skip
 def test_only_rows_whose_values_differ_change(function, number, changed):
     """A number among 1,000 even ones moves the places behind it, but not the largest number."""
     numbers = source("numbers", {"n": integer(0, 2000)}, rows=2000)
@@ -117,6 +155,8 @@ def test_only_rows_whose_values_differ_change(function, number, changed):
         (("shop", ["day"]), {"day": rank()}, "a column given twice"),
         (("shop", ["da"]), {"place": rank()}, "day"),
         (("shop", ["day"]), {"sum": 3}, "not a function of a window"),
+        (("shop", ["day"], 2), {"sum": lag("price")}, "a limit of a function that is no place"),
+        (("shop", []), {"sum": moving_sum("price", values_between(-1, 1))}, "a frame by values that are no numbers"),
     ],
 )
 def test_errors(arguments, functions, error):
@@ -124,6 +164,21 @@ def test_errors(arguments, functions, error):
         sales.window(*arguments, **functions)
 
 
-def test_texts_have_no_running_sums():
+@pytest.mark.parametrize("function", [running_sum("text"), moving_sum("text", rows_between(-1, 1))])
+def test_texts_have_no_sums(function):
     with pytest.raises(DeltamarkError, match="no sum of this type"):
-        notes.window("n", [], total=running_sum("text"))
+        notes.window("n", [], total=function)
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda: rows_between("a", 1), "not an end of a frame"),
+        (lambda: rows_between(0, 1, without="all"), "no such rows of a frame"),
+        (lambda: nth_value("price", 0, rows_between(0, 1)), "no such row of a frame"),
+        (lambda: nth_value("price", 1, rows_between(0, 1, without="row")), "a row of a frame without some rows"),
+    ],
+)
+def test_errors_of_frames(make, error):
+    with pytest.raises(DeltamarkError, match=error):
+        make()

@@ -68,16 +68,17 @@ MARKED = {
           else 0 end as v from t""",
     "windows": """
         select a,
-          sum(b) over (partition by a) as p, -- !
-          row_number() over (order by a) as q -- !
+          sum(distinct b) over (order by a) as p, -- !
+          row_number() over (order by sqrt(a)) as q, -- !
+          lag(a, b) over (order by a) as r -- !
         from t qualify
-          rank() over (order by b) < 3 -- !
+          rank() over (order by b / 2) < 3 -- !
           and a > 1""",
     "a refused row in a scalar subquery": """
         select a, (select max(r) from (
           select sqrt(b) as r from u where u.a = t.a -- !
         ) as q) + 1 as v, (
-          select sum(b) over () from u where u.a = t.a limit 1 -- !
+          select sum(distinct b) over (order by a) from u where u.a = t.a limit 1 -- !
         ) as w, (
           select sqrt(b) + 1 from u -- !
         ) as x from t""",
@@ -95,7 +96,7 @@ MARKED = {
         """,
     "constructs of rows": """
         with recursive n as (select a as i from t union all select b from n join t on i = a) -- !
-        select distinct on (a) a, i, g from t -- !
+        select distinct on (sqrt(a)) a, i, g from t -- !
         join n on a = i
         join range(9999999) as r(g) on g = i -- !
         """,
@@ -137,7 +138,7 @@ def test_each_problem_is_listed_once_with_its_line(name):
 
 ALONE = [
     "sqrt(a)", "upper(s)", "s || 'x'", "split_part(s, ' ', 1)", "a // b", "cast(a as varchar)", "wide * wide", "s[1]",
-    "a / b + b / a", "sum(a) over ()", "(a, b)", "substring(s, 1, 20)",
+    "a / b + b / a", "sum(distinct a) over (order by b)", "(a, b)", "substring(s, 1, 20)",
 ]  # fmt: skip
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from fuzz.queries import conditions, values
+from fuzz.queries import conditions, values, windows
 from fuzz.queries.parts import NOTHING, Part, clause, listed
 from fuzz.queries.writer import Named, Scope, Writer
 
@@ -26,10 +26,12 @@ GROUPINGS = {"": 12, "ROLLUP": 2, "CUBE": 1, "GROUPING SETS": 1}
 """How groups are formed."""
 
 UNSUPPORTED = {
-    "int": (("CAST(sqrt(", ") AS BIGINT)"), ("sum(", ") OVER ()"), ("(", " ** 2)")),
+    "int": (("CAST(sqrt(", ") AS BIGINT)"), ("sum(DISTINCT ", ") OVER (ORDER BY 1)"), ("(", " ** 2)")),
     "text": (("upper(", " || 'x')"), ("split_part(", ", 'a', 1)")),
 }
 """The words before and after an expression of each sort that make the query a refused one."""
+
+OVER = " OVER ("
 
 MANY = range(9, 14)
 """The numbers of many joins, whose order is not chosen among all orders."""
@@ -125,7 +127,10 @@ def select(w: Writer, sorts: Sequence[str] | None, outer: Scope | None, nest: in
     chosen = sorts or _sorts(w, doubles=doubles and not distinct)
     items, columns = _items(w, chosen, rows)
     before = Part("clause", ("DISTINCT ",), "DISTINCT") if distinct else NOTHING
-    return Part("query", ("SELECT ", before, items, " FROM ", from_, conditions_), "SELECT"), columns
+    qualify = NOTHING
+    if outer is None and windows.can_be_drawn("int", rows) and OVER not in str(items) and w.chance(8):
+        qualify = windows.limit(w, rows)
+    return Part("query", ("SELECT ", before, items, " FROM ", from_, conditions_, qualify), "SELECT"), columns
 
 
 def _starred(rows: Scope) -> list[Named]:
@@ -144,6 +149,9 @@ def _items(w: Writer, sorts: Sequence[str], scope: Scope) -> Query:
     for sort in sorts:
         name = w.fresh("x")
         item = values.leaf(w, sort, scope) if w.chance(45) else values.value(w, sort, scope, 2)
+        has_window = any(OVER in str(each) for each in items)  # SQL leaves open which values of two orders meet
+        if scope.rows is None and scope.outer is None and windows.can_be_drawn(sort, scope) and w.chance(12):
+            item = item if has_window else windows.call(w, sort, scope)
         if sort in UNSUPPORTED and w.chance(2):
             before, after = w.pick(UNSUPPORTED[sort])
             item = Part(sort, (before, item, after), "unsupported")
@@ -176,6 +184,9 @@ def _grouped(
     having = NOTHING
     if w.chance(30):
         having = Part("clause", (" HAVING ", conditions.condition(w, scope, 1)), "HAVING")
+    if sorts is None and rows.outer is None and w.chance(10):
+        name = w.fresh("w")
+        early.append((Part("item", (windows.over_groups(w, names, rows), f" AS {name}")), Named(name, "int")))
     items = listed([*(item for item, _ in early), *(part for _, part in items.parts())])
     pieces = ("SELECT ", items, *rest, group, having)
     return Part("query", pieces, "GROUP BY" if keys else "aggregates of all rows"), [

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from support.random_plans.choices import Choices
@@ -13,15 +14,27 @@ from support.written_plans.thresholds import above, below
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.expr import RatioExpr, SumExpr, bind, col, count
 from deltamark.dataflow.language.windows import (
+    FrameExpr,
     WindowExpr,
     dense_rank,
+    groups_between,
+    lag,
+    moving_count,
+    moving_largest,
+    moving_smallest,
+    moving_sum,
+    nth_value,
+    ntile,
     rank,
     row_number,
+    rows_between,
     running_count,
     running_largest,
     running_smallest,
     running_sum,
+    values_between,
 )
+from deltamark.dataflow.operators.frames import EXCLUSIONS, Frame
 from deltamark.dataflow.types import Schema
 
 
@@ -183,27 +196,67 @@ def window(choices: Choices, pool: list[Grown]) -> Grown:
     rows = states(choices, pool)
     keys, order = choices.picks(rows.schema.names, most=2), choices.picks(rows.schema.names, most=2)
     ordering = [choices.pick(["", "-"]) + name for name in order]
-    functions = [choices.pick([place, running])(choices, rows.schema) for _ in range(choices.pick([1, 2]))]
-    is_place = functions[0].state in ("row_number", "rank", "dense_rank") and not functions[0].with_peers
+    functions = [
+        choices.pick([place, running, moving, picked])(choices, rows.schema, order)
+        for _ in range(choices.pick([1, 2, 3]))
+    ]
+    first = functions[0]
+    is_place = isinstance(first, WindowExpr) and first.function("w").is_place
     limit = choices.pick([None, 1, 2, 3]) if is_place else None
     names = unused(rows.schema.names, *(f"w{at}" for at in range(len(functions))))
     return Grown(rows.window(keys, ordering, limit, **dict(zip(names, functions, strict=True))), signed=False)
 
 
-def place(choices: Choices, _: Schema) -> WindowExpr:
+def place(choices: Choices, _: Schema, __: Sequence[str]) -> WindowExpr:
     return choices.pick([row_number, rank, dense_rank])()
 
 
-def running(choices: Choices, schema: Schema) -> WindowExpr:
+def running(choices: Choices, schema: Schema, _: Sequence[str]) -> WindowExpr:
+    function = choices.pick([running_sum, running_smallest, running_largest, running_count])
+    of = summed(choices, schema, only_numbers=function is running_sum)
+    return (function if of else running_count)(of, with_peers=choices.pick([True, False]))
+
+
+def summed(choices: Choices, schema: Schema, *, only_numbers: bool) -> str:
+    """Draw a column to sum up, or to compare; an empty text if there is none."""
     numbers = [each.name for each in schema.fields if each.type.kind == "int"]
     others = [each.name for each in schema.fields if each.type.kind not in ("text", "int")]
-    function = choices.pick([running_sum, running_smallest, running_largest, running_count])
-    if function is running_sum:
+    if only_numbers:
         numbers = [
             each for each in numbers if max(map(abs, (schema[each].low, schema[each].high))) * schema.rows < 2**63
         ]
-    of = choices.pick([*numbers, *(others if function is not running_sum else [])] or [""])
-    return (function if of else running_count)(of, with_peers=choices.pick([True, False]))
+    return choices.pick([*numbers, *([] if only_numbers else others)] or [""])
+
+
+def moving(choices: Choices, schema: Schema, order: Sequence[str]) -> FrameExpr:
+    function = choices.pick([moving_sum, moving_smallest, moving_largest, moving_count])
+    of, within = summed(choices, schema, only_numbers=function is moving_sum), frame(choices, schema, order)
+    if not of or function is moving_count:
+        return moving_count(within, of)
+    return function(of, within)
+
+
+def picked(choices: Choices, schema: Schema, order: Sequence[str]) -> FrameExpr:
+    if choices.chance(15):
+        return ntile(choices.pick([1, 2, 3, 10]))
+    of = choices.pick(schema.names) if schema.names else ""
+    if not of:
+        return moving(choices, schema, order)
+    if choices.chance(40):
+        return lag(of, choices.pick([1, -1, 2, 0]))
+    within = replace(frame(choices, schema, order), without="nothing")
+    return nth_value(of, choices.pick([1, -1, 2]), within, known=choices.pick([False, True]))
+
+
+def frame(choices: Choices, schema: Schema, order: Sequence[str]) -> Frame:
+    ends = [choices.pick([None, 0, -1, 1, -2, 3]) for _ in range(2)]
+    without = choices.pick([*EXCLUSIONS[:1] * 4, *EXCLUSIONS])
+    last = schema[order[-1]] if order else None
+    if choices.chance(50):
+        return choices.pick([rows_between, rows_between, groups_between])(*ends, without=without)
+    if last is None or last.kind not in ("int", "date") or max(abs(last.low), abs(last.high)) > 2**60:
+        ends = [0 if each else each for each in ends]
+    return values_between(*ends, without=without)
 
 
 def compare(choices: Choices, pool: list[Grown]) -> Grown | None:

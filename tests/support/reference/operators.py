@@ -18,11 +18,14 @@ from support.reference.errors import (
 from support.reference.rows import Row, Rows, consolidated, named, picked
 from support.reference.terms import evaluate, ordered
 
+from deltamark.dataflow.kernels.groups.ordered_rows import MAX_COPIES
 from deltamark.dataflow.kernels.hashing.mixing import GOLDEN
 from deltamark.dataflow.operators.aggregate import Aggregate
 from deltamark.dataflow.operators.at_most_one import AtMostOne
 from deltamark.dataflow.operators.consolidate import Consolidate
 from deltamark.dataflow.operators.extreme import Extreme
+from deltamark.dataflow.operators.frames import Bound, FrameFunction, Frames
+from deltamark.dataflow.operators.in_order import InOrder
 from deltamark.dataflow.operators.join import Join
 from deltamark.dataflow.operators.linear import Concat, Filter, Negate, Project
 from deltamark.dataflow.operators.moving_threshold import MovingThreshold
@@ -31,7 +34,7 @@ from deltamark.dataflow.operators.null_row import NullRow
 from deltamark.dataflow.operators.sample import SALT, Sample
 from deltamark.dataflow.operators.threshold import Threshold
 from deltamark.dataflow.operators.top import TopK
-from deltamark.dataflow.operators.window import MAX_COPIES, Window, WindowFunction
+from deltamark.dataflow.operators.window import Window, WindowFunction
 from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.types import LARGEST, NULL
 
@@ -154,10 +157,7 @@ def window(node: Window, time: int, rows: Rows) -> Rows:
     found: list[tuple[Row, int]] = []
     most = node.limit if to_place else MAX_COPIES
     for members in grouped(node.rows, rows, node.keys).values():
-        ranked = list(members)
-        others = [(name, "ascending") for name in node.rows.schema.names if name not in dict(node.order)]
-        for name, direction in reversed([*node.order, *others]):
-            ranked.sort(key=lambda row: ordered(named(node.rows, row)[name]), reverse=direction == "descending")
+        ranked = in_order(node, members)
         for row, before in ((row, ranked[:at]) for at, row in enumerate(ranked)):
             weights = {each: members[each] for each in before}
             copies = range(1, min(members[row], most) + 1) if by_copy else [members[row]]
@@ -168,6 +168,94 @@ def window(node: Window, time: int, rows: Rows) -> Rows:
                 if not node.limit or values[0] <= node.limit:
                     found.append(((*row, *values), 1 if by_copy else copy))
     return consolidated(found)
+
+
+def in_order(node: InOrder, members: Rows) -> list[Row]:
+    """Return the rows of a group in order. The columns that are not named break ties."""
+    ranked = list(members)
+    others = [(name, "ascending") for name in node.rows.schema.names if name not in dict(node.order)]
+    for name, direction in reversed([*node.order, *others]):
+        ranked.sort(key=lambda row: ordered(named(node.rows, row)[name]), reverse=direction == "descending")
+    return ranked
+
+
+def frames(node: Frames, time: int, rows: Rows) -> Rows:
+    by_copy = any(each.frame.by_rows for each in node.functions)
+    many = (row for row, count in rows.items() if by_copy and count > MAX_COPIES)
+    raise_one([*negatives(rows, time), *(ManyCopiesError(row, time) for row in many)])
+    found: list[tuple[Row, int]] = []
+    for members in grouped(node.rows, rows, node.keys).values():
+        ranked, before = in_order(node, members), 0
+        for row in ranked:
+            for copy in range(members[row] if by_copy else 1):
+                values = (in_frame(node, each, row, before + copy, ranked, members) for each in node.functions)
+                found.append(((*row, *values), 1 if by_copy else members[row]))
+            before += members[row]
+    return consolidated(found)
+
+
+def in_frame(node: Frames, function: FrameFunction, row: Row, place: int, ranked: list[Row], members: Rows) -> int:
+    """Return the value of a function for the copy of a row at a place. ranked: all rows, whose copies have places."""
+    if function.function == "tile":
+        size, larger = divmod(sum(members.values()), function.place)
+        tiles = [number for number in range(function.place) for _ in range(size + (number < larger))]
+        return tiles[place] + 1
+    frame = function.frame
+    first = end_of(node, frame.start, row, place, ranked, members, behind=False)
+    behind = end_of(node, frame.stop, row, place, ranked, members, behind=True)
+    peers = [end_of(node, Bound("peers"), row, place, ranked, members, behind=each) for each in (False, True)]
+    left_out = {"nothing": range(0), "row": range(place, place + 1)}.get(frame.without, range(*peers))
+    counts: dict[Row, int] = {}
+    begin = 0
+    for each in ranked:
+        end = begin + members[each]
+        inside = range(max(first, begin), min(behind, end))
+        out = range(max(inside.start, left_out.start), min(inside.stop, left_out.stop))
+        kept = frame.without == "ties" and place in inside
+        counts[each] = len(inside) - len(out) + kept
+        begin = end
+    if not function.of:
+        return sum(counts.values())
+    values = [(named(node.rows, each)[function.of], count) for each, count in counts.items() if count > 0]
+    known = [(value, count) for value, count in values if value != NULL]
+    match function.function:
+        case "value":
+            placed = [value for value, count in (known if function.known else values) for _ in range(count)]
+            at = function.place if function.place >= 0 else len(placed) + function.place
+            return placed[at] if 0 <= at < len(placed) else NULL
+        case "count":
+            return sum(count for _, count in known)
+        case "sum":
+            return sum(value * count for value, count in known) if known else NULL
+    return {"smallest": min, "largest": max}[function.function]((value for value, _ in known), default=NULL)
+
+
+def end_of(node: Frames, bound: Bound, row: Row, place: int, ranked: list[Row], members: Rows, *, behind: bool) -> int:
+    """Return the place at which a frame begins, or the place behind its last row."""
+    if bound.unit == "all":
+        return sum(members.values()) if behind else 0
+    if bound.unit == "rows":
+        return place + bound.offset + behind
+    names = [name for name, _ in node.order]
+    last, sign = (names[-1], 1 if node.order[-1][1] == "ascending" else -1) if names else ("", 1)
+    key = named(node.rows, row)[last] if names else NULL
+    groups = list(dict.fromkeys(picked(node.rows, each, names) for each in ranked))
+
+    def lies_before(other: Row) -> bool:
+        """Return whether a row lies before the place."""
+        if bound.unit == "peers" or (key == NULL and bound.unit == "values"):
+            alike = picked(node.rows, other, names) == picked(node.rows, row, names)
+            return behind if alike else ranked.index(other) < ranked.index(row)
+        if bound.unit == "groups":
+            distance = groups.index(picked(node.rows, other, names)) - groups.index(picked(node.rows, row, names))
+            return distance <= bound.offset if behind else distance < bound.offset
+        own = named(node.rows, other)[last]
+        if own == NULL or picked(node.rows, other, names[:-1]) != picked(node.rows, row, names[:-1]):
+            return ranked.index(other) < ranked.index(row)
+        distance = (own - key) * sign
+        return distance <= bound.offset if behind else distance < bound.offset
+
+    return sum(count for other, count in members.items() if lies_before(other))
 
 
 def called(node: Window, function: WindowFunction, weights: Rows, row: Row, ranked: list[Row], members: Rows) -> int:
@@ -250,5 +338,5 @@ def consolidate(_: Node, __: int, rows: Rows) -> Rows:
 OPERATORS: dict[type[Node], Callable[..., Rows]] = {
     Filter: where, Project: select, Concat: concat, Negate: negate, Aggregate: aggregate, Threshold: threshold,
     Join: join, Extreme: extreme, TopK: top, MovingThreshold: bound, NullRow: or_null, Consolidate: consolidate,
-    Sample: sample, Window: window, AtMostOne: at_most_one,
+    Sample: sample, Window: window, Frames: frames, AtMostOne: at_most_one,
 }  # fmt: skip

@@ -6,13 +6,13 @@ from deltamark.dataflow.operators.aggregate import Aggregate
 from deltamark.dataflow.operators.at_most_one import AtMostOne
 from deltamark.dataflow.operators.consolidate import Consolidate
 from deltamark.dataflow.operators.extreme import Extreme
+from deltamark.dataflow.operators.in_order import InOrder
 from deltamark.dataflow.operators.iterate import Iterate
 from deltamark.dataflow.operators.join import Join
 from deltamark.dataflow.operators.linear import Concat, Filter, Negate, Project
 from deltamark.dataflow.operators.moving_threshold import MovingThreshold
 from deltamark.dataflow.operators.node import Node, walk
 from deltamark.dataflow.operators.sample import Sample
-from deltamark.dataflow.operators.window import Window
 
 Names = set[str]
 
@@ -25,7 +25,7 @@ def is_whole(root: Node) -> bool:
 
 def _reads_all(node: Node, columns: dict[Node, Names]) -> bool:
     match node:
-        case Extreme() | Window() | AtMostOne():
+        case Extreme() | InOrder() | AtMostOne():
             return columns[node.rows] >= set(node.rows.schema.names)
         case MovingThreshold():  # it keeps a computed value, but not the columns of its term
             return columns[node] | {*node.row_keys} >= set(node.rows.schema.names)
@@ -62,8 +62,8 @@ def _read(node: Node, names: Names) -> list[Names]:
             return [(names & each) | {*keys} for each, keys in zip(below, node.keys, strict=True)]
         case Sample():
             return [names | {*node.by}]
-        case Window() if not node.orders_ties:
-            of = {each.of for each in node.functions if each.of}
+        case InOrder() if not node.orders_ties:
+            of = {each.reads for each in node.functions if each.reads}
             return [(names & below[0]) | {*node.keys, *dict(node.order)} | of]
         case Extreme() | AtMostOne():
             return [names | {*node.keys} | ({node.column} if isinstance(node, Extreme) else set())]

@@ -9,12 +9,22 @@ from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col, count, when
 from deltamark.dataflow.language.windows import (
     dense_rank,
+    lag,
+    lead,
+    moving_count,
+    moving_largest,
+    moving_smallest,
+    moving_sum,
+    nth_value,
+    ntile,
     rank,
     row_number,
+    rows_between,
     running_count,
     running_largest,
     running_smallest,
     running_sum,
+    values_between,
 )
 from deltamark.dataflow.sql.query import sql
 from deltamark.dataflow.types import BOOL, SHORT, TEXT, code_type, date_type, integer
@@ -97,6 +107,14 @@ OPERATORS = {
     "first-ranks": items.window("key", ["value"], 2, place=rank(), n=running_count(with_peers=True)),
     "first-dense-ranks": items.window("word", ["-value"], 2, place=dense_rank(), sum=running_sum("key")),
     "window-of-a-window": items.window("key", ["value"], a=row_number()).window("a", ["word"], 1, b=row_number()),
+    "moving-sum": items.window("key", ["value"], a=moving_sum("value", rows_between(-2, 1)), b=lag("word")),
+    "moving-sum-by-value": padded.window("key", ["-value"], a=moving_sum("amount", values_between(-3, 2))),
+    "moving-extremes": items.window("word", ["key"], a=moving_largest("value", rows_between(0, None, without="row"))),
+    "moving-counts": padded.window((), ["value"], a=moving_count(values_between(None, -1), "amount"), b=row_number()),
+    "values-of-frames": notes.window("key", ["-text"], a=nth_value("text", -1, rows_between(-1, None)), b=lead("key")),
+    "tiles": items.window("key", ["value"], a=ntile(2), b=ntile(7)),
+    "known-value": padded.window("key", ["value"], a=nth_value("amount", 1, values_between(0, None), known=True)),
+    "smallest-near": items.window("key", ["value"], a=moving_smallest("value", values_between(-2, 2, without="ties"))),
     "sample": items.sample(0.5),
     "sample-of-keys": items.sample(0.5, by=("word", "key")).select("value"),
     "sample-of-texts": notes.sample(0.5, by="text"),

@@ -6,8 +6,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from deltamark.dataflow.scalars import expressions as tree
-from deltamark.dataflow.scalars.expressions import Column, Comparator, Comparison, Expression, Interval, SqlType
-from deltamark.dataflow.scalars.functions import DIVIDE, FUNCTIONS, LIKE, PREFIX, WHOLE_QUOTIENT
+from deltamark.dataflow.scalars.expressions import (
+    UNKNOWN,
+    Column,
+    Comparator,
+    Comparison,
+    Expression,
+    Interval,
+    SqlType,
+)
+from deltamark.dataflow.scalars.functions import DIVIDE, FUNCTIONS, WHOLE_QUOTIENT
+from deltamark.dataflow.scalars.texts import ILIKE, LIKE, PREFIX, SPLIT_PART
 from deltamark.dataflow.scalars.values import DOUBLES
 from deltamark.dataflow.sql.fragments import Json
 from deltamark.dataflow.sql.groups import AggregateCall
@@ -94,7 +103,8 @@ class ExpressionReader:
             case "BOUND_FUNCTION" | "BOUND_OPERATOR" | "BOUND_CONJUNCTION" | "BOUND_COMPARISON":
                 return self._operation(node, place)
             case "BOUND_CAST":
-                return tree.Cast(self.expression(node["child"], place), self.type_of(node["return_type"]), place)
+                value = self.expression(node["child"], place)
+                return tree.Cast(value, self.type_of(node["return_type"]), place, _type_before(node["child"]))
         name = node["expression_class"].removeprefix("BOUND_").lower()
         raise unsupported(f"an expression of kind {name}", place)
 
@@ -122,7 +132,8 @@ class ExpressionReader:
             case "OPERATOR_CAST" if (node.get("function_data") or {}).get("try_cast"):
                 return tree.Unknown("TRY_CAST", args, place)
             case "OPERATOR_CAST":
-                return tree.Cast(args[0], self.type_of(node["return_type"]), place)
+                before = _type_before(node["children"][0])
+                return tree.Cast(args[0], self.type_of(node["return_type"]), place, before)
         return self._call(node, args, place)
 
     def _call(self, node: Json, args: Args, place: Place) -> Expression[int]:
@@ -137,8 +148,10 @@ class ExpressionReader:
                 return tree.Coalesce(args, place)
             case "+" | "-", _ if any(intervals):
                 return _shifted(name, args, intervals, place)
-            case "!~~", _:
-                return tree.Not(tree.Call(LIKE, args, type_, place), place)
+            case "!~~" | "!~~*", _:
+                return tree.Not(tree.Call(LIKE if name == "!~~" else ILIKE, args, type_, place), place)
+            case "array_extract", (tree.Unknown("string_split", (text, separator)), number):
+                return tree.Call(SPLIT_PART, (text, separator, number), type_, place)
             case "//", _ if type_.name in DOUBLES:  # decimals and doubles are divided as by /
                 return tree.Call(DIVIDE, args, type_, place)
             case "//", _:
@@ -195,6 +208,15 @@ class ExpressionReader:
                 return
             case other:
                 yield tree.Refused(unsupported(f"a filter of kind {other}"))
+
+
+def _type_before(node: Json) -> SqlType:
+    """Return the type of the value of a cast, if the plan has it."""
+    type_ = node["value"]["type"] if node["expression_class"] == "BOUND_CONSTANT" else node.get("return_type")
+    if type_ is None:
+        return UNKNOWN
+    info = type_.get("type_info") or {}
+    return SqlType(type_["id"], info.get("scale", 0), info.get("width", 0))
 
 
 def _is_interval(node: Json) -> bool:

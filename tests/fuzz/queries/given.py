@@ -15,10 +15,10 @@ from fuzz.tally import TALLY
 TIMES = (0, 1, 2, 5, 6, 9, 12)
 
 
-def check(text: str, tables: Sequence[Table], seed: int) -> None:
+def check(text: str, tables: Sequence[Table], seed: int, workers: int = 1) -> None:
     """Compare the maintained answer with DuckDB's after every logical time."""
     choices = Seeded(seed)
     changed = tuple(changing(choices, each, TIMES) for each in tables)
     TALLY.clear()
-    Queries(Part("query", (text,)), changed, cut(choices, TIMES), slice_rows=64, workers=1).run()
+    Queries(Part("query", (text,)), changed, cut(choices, TIMES), slice_rows=64, workers=workers).run()
     assert TALLY["queries: compared"] == 1, TALLY

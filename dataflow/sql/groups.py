@@ -163,9 +163,7 @@ class _Pieces:
         name = self._named(call.function)
         found = Collection(projected(rows.collection.node, {**self._key_terms(rows), name: term}))
         if term.type.kind == "text":
-            if self._keys:
-                raise unsupported(f"{call.name} of stored texts by group", call.place)
-            found = found.top(1, [name if EXTREMES[call.function] == "smallest" else f"-{name}"])
+            found = found.top(1, [name if EXTREMES[call.function] == "smallest" else f"-{name}"], self._keys)
         else:
             found = getattr(found, EXTREMES[call.function])(name, by=self._keys).distinct()
         self._pieces.append(Piece(found.node, self._has_all_groups(call)))

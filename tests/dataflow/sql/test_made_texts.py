@@ -126,9 +126,16 @@ QUERIES = {
     "joins of short and stored texts": "SELECT t.a, u.k FROM t JOIN u ON t.s = u.x",
     "filters": "SELECT a, x FROM t WHERE x LIKE '%_o%' AND length(x) > length(y) OR replace(x, 'a', '') = y",
     "the first made texts": "SELECT lower(x) l, y || '!' m FROM t ORDER BY l DESC, m NULLS FIRST LIMIT 3",
+    "smallest and largest of groups": "SELECT a, min(x) m, max(y) n FROM t GROUP BY a",
+    "smallest of groups beside sums": "SELECT y, min(x) m, count(*) n, sum(a) s, max(a) b, min(y) o FROM t GROUP BY y",
+    "largest of made texts": "SELECT w, max(x || y) m, count(DISTINCT upper(y)) n FROM t GROUP BY w",
+    "smallest of some rows": "SELECT d, min(y) FILTER (WHERE a > 0) m, sum(a) FILTER (WHERE a > 1) s FROM t GROUP BY d",
+    "smallest of all rows": "SELECT min(x || 'a') m, max(replace(y, 'a', 'b')) n, count(*) c FROM t",
     "texts of aggregates": "SELECT x, 'n=' || count(*) || ', s=' || sum(a) r FROM t GROUP BY x",
+    "a largest text compared": "SELECT a, x FROM t WHERE x = (SELECT max(x) FROM t o WHERE o.a = t.a)",
     "union of short and stored texts": "SELECT s FROM t UNION SELECT x FROM u UNION ALL SELECT upper(w) FROM t",
     "outer joins": "SELECT t.a, coalesce(u.x || '!', 'none') r FROM t LEFT JOIN u ON t.a = u.k",
+    "nested": "SELECT g, max(n) m FROM (SELECT a, lpad(x, 3, '*') g, max(y || w) n FROM t GROUP BY a, g) GROUP BY g",
 }
 
 
@@ -159,7 +166,7 @@ def test_made_texts_leave_the_pool_with_their_rows(monkeypatch):
     """No text recurs, and each makes several others; the pool does not grow with the number of times."""
     monkeypatch.setattr("deltamark.dataflow.builder.sweeps.MIN_SWEPT_NUMBERS", 10)
     relation = source("t", {"a": integer(0, 9), "x": TEXT, "y": TEXT.or_null()}, 1000)
-    text = "SELECT a, upper(x) || y u, replace(y, 'y', 'long ' || x) m, count(*) n FROM t GROUP BY a, u, m"
+    text = "SELECT a, upper(x) || y u, min(x || a) m, max(replace(y, 'y', 'long ' || x)) n FROM t GROUP BY a, u"
     with closing(Dataflow(sql(text, {"t": relation}))) as dataflow:
         sizes, live = [], 0
         for time in range(300):

@@ -9,15 +9,19 @@ from deltamark.dataflow.builder.program import VectorAddress
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.builder.texts import (
     TextCells,
+    accepted,
     match,
     numbers_of,
     precedes,
     store_bytes,
     substring,
+    text_call,
     texts_of_numbers,
 )
 from deltamark.dataflow.kernels import expressions
 from deltamark.dataflow.kernels.core.steps import Step
+from deltamark.dataflow.plan.memo import kept
+from deltamark.dataflow.plan.regular import automaton
 from deltamark.dataflow.plan.terms import (
     Add,
     And,
@@ -40,6 +44,7 @@ from deltamark.dataflow.plan.terms import (
     Table,
     Term,
     Text,
+    TextCall,
     When,
 )
 from deltamark.dataflow.types import NULL
@@ -51,16 +56,17 @@ def evaluate(stream: Stream, term: Term) -> VectorAddress:
     return VectorAddress(_Evaluator(stream).cell(term))
 
 
-def _texts(stream: Stream, term: Term) -> TextCells:
-    """Return the texts of a term. Texts that only the feed has are read there, without being numbered."""
+@kept
+def _is_made(term: Term) -> bool:
+    """Return whether texts are new ones, so that they have no numbers unless these are wanted."""
     match term:
-        case Column(name) if name not in stream.computed and (text := stream.input_text(name)) is not None:
-            return text.cells(stream.program, stream.size)
-        case Constant(str(word)):
-            return _Evaluator(stream).constant_text(word)
-        case Text(code):
-            return _Evaluator(stream).words(code)
-    return texts_of_numbers(stream.program, stream.size, evaluate(stream, term))
+        case TextCall() | Text():
+            return term.type.kind == "text"
+        case When(_, yes, no):
+            return _is_made(yes) or _is_made(no)
+        case Coalesce(value, other):
+            return _is_made(value) or _is_made(other)
+    return False
 
 
 _Binary: TypeAlias = Add | Subtract | Multiply | Quotient | Equal | Less | And | Or | Coalesce
@@ -80,6 +86,60 @@ class _Evaluator:
         self._stream = stream
         self._program = stream.program
         self._cells: dict[int, int] = {}
+        self._texts: dict[int, TextCells] = {}
+
+    def texts(self, term: Term) -> TextCells:
+        """Return the texts of a term. Only those that a column has numbered are read from the pool."""
+        if id(term) not in self._texts:
+            self._texts[id(term)] = self._read(term)
+        return self._texts[id(term)]
+
+    def _read(self, term: Term) -> TextCells:  # noqa: PLR0911 (a case per operation)
+        program, stream = self._program, self._stream
+        match term:
+            case Column(name) if name not in stream.computed and (text := stream.input_text(name)) is not None:
+                return text.cells(program, stream.size)
+            case Constant(word):
+                return self._missing_text() if word == NULL else self.constant_text(str(word))
+            case Text(code) if code.type.kind == "code":
+                return self.words(code)
+            case Text(short):
+                return self._called("short", (short,))
+            case TextCall(function, arguments):
+                return self._called(function, arguments)
+            case When(condition, yes, no):
+                return self._choose_text(self.cell(condition), self.texts(yes), self.texts(no))
+            case Coalesce(value, other):
+                known = self.texts(value)
+                return self._choose_text(self._is_missing(known), self.texts(other), known)
+        return texts_of_numbers(program, stream.size, VectorAddress(self.cell(term)))
+
+    def _called(self, function: str, arguments: Sequence[Term]) -> TextCells:
+        texts = self._call(function, arguments)
+        assert isinstance(texts, TextCells)
+        return texts
+
+    def _call(self, function: str, arguments: Sequence[Term]) -> TextCells | VectorAddress:
+        """Append a function of texts and numbers."""
+        cells = [self.texts(each) if each.type.kind == "text" else VectorAddress(self.cell(each)) for each in arguments]
+        return text_call(self._program, self._stream.size, function, cells)
+
+    def _missing_text(self) -> TextCells:
+        texts = TextCells(self._program.vector(), self._program.vector())
+        self._fill(0, texts.start)
+        self._fill(-1, texts.length)
+        return texts
+
+    def _is_missing(self, texts: TextCells) -> int:
+        result = self._program.vector()
+        self._apply(expressions.EQUAL, texts.length, result, constant=-1)
+        return result
+
+    def _choose_text(self, condition: int, yes: TextCells, no: TextCells) -> TextCells:
+        texts = TextCells(self._program.vector(), self._program.vector())
+        for result, one, other in ((texts.start, yes.start, no.start), (texts.length, yes.length, no.length)):
+            self._choose(condition, one, other, result)
+        return texts
 
     def cell(self, term: Term) -> int:
         if id(term) not in self._cells:
@@ -91,16 +151,24 @@ class _Evaluator:
         match term:
             case Column(name):
                 return self._stream.column(name)
-            case Constant(str(word)):
-                return numbers_of(program, size, self.constant_text(word))
-            case Text(code):
-                return numbers_of(program, size, self.words(code))
+            case Constant(str()):
+                return numbers_of(program, size, self.texts(term))
+            case _ if _is_made(term):
+                return numbers_of(program, size, self.texts(term))
+            case TextCall("regexp_matches", (text, Constant(str(expression)))):
+                return accepted(program, size, self.texts(text), automaton(expression))
+            case TextCall(function, arguments):
+                found = self._call(function, arguments)
+                assert isinstance(found, int)
+                return found
+            case IsNull(made) if _is_made(made):
+                return self._is_missing(self.texts(made))
             case Match(text, pieces):
-                return match(program, size, _texts(self._stream, text), pieces)
+                return match(program, size, self.texts(text), pieces)
             case Substring(text, start, length):
-                return substring(program, size, _texts(self._stream, text), start, length)
+                return substring(program, size, self.texts(text), start, length)
             case Less(left, right) if left.type.kind == "text":
-                return precedes(program, size, _texts(self._stream, left), _texts(self._stream, right))
+                return precedes(program, size, self.texts(left), self.texts(right))
         result = program.vector()
         match term:
             case Constant(int(value)):
@@ -119,9 +187,9 @@ class _Evaluator:
                 self._look_up(number, results, low, result)
             case Member():
                 self._test_membership(term, result)
-            case When():
-                self._choose(term, result)
-            case Constant() | Passes():
+            case When(condition, yes, no):
+                self._choose(self.cell(condition), self.cell(yes), self.cell(no), result)
+            case Constant() | Passes() | Text():
                 raise DeltamarkError("this engine cannot compute", term, "leave it out")
             case _:
                 assert_never(term)
@@ -136,12 +204,10 @@ class _Evaluator:
             members=self._program.table(term.members), count=len(term.members), result=result,
         )  # fmt: skip
 
-    def _choose(self, term: When, result: int) -> None:
-        condition, yes, no = map(self.cell, (term.condition, term.yes, term.no))
+    def _choose(self, condition: int, yes: int, no: int, result: int) -> None:
         self._program.add(
-            expressions.CHOOSE, size=self._stream.size, condition=condition, yes=yes, no=no,
-            result=result,
-        )  # fmt: skip
+            expressions.CHOOSE, size=self._stream.size, condition=condition, yes=yes, no=no, result=result
+        )
 
     def constant_text(self, word: str) -> TextCells:
         """Append a constant text."""

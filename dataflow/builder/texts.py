@@ -12,17 +12,22 @@ from deltamark.dataflow.builder.program import NO_VECTOR, Address, CellAddress, 
 from deltamark.dataflow.builder.sweeps import TextStore
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
 from deltamark.dataflow.kernels.core.steps import Step
-from deltamark.dataflow.kernels.text import functions
+from deltamark.dataflow.kernels.text import calls, functions
 from deltamark.dataflow.kernels.text.pool import (
     NUMBER_TEXTS,
     NUMBERED_TEXTS,
     SIZES,
     TextPool,
 )
+from deltamark.dataflow.plan.letters import cased
+from deltamark.dataflow.plan.regular import Automaton
 from deltamark.errors import DeltamarkError
 
 TABLE_ENTRIES = 1024
 """Entries of a new table of texts. Not measured."""
+
+HEAP_BYTES = 8 * UNBOUNDED_WORDS - 64
+"""The bytes of the texts that a function may make of a slice; more can be read behind them."""
 
 
 @dataclass(frozen=True)
@@ -96,9 +101,19 @@ class LongSubstring:
         return 0
 
     def problem(self) -> DeltamarkError:
-        return DeltamarkError(
-            "a substring of more than seven bytes", "characters of several bytes", "take fewer characters"
-        )
+        remedy = "take fewer characters, or cut them out of text || ''"
+        return DeltamarkError("a substring of more than seven bytes", "characters of several bytes", remedy)
+
+
+class LongTexts:
+    """The state of a function that makes texts: it keeps no rows, and fails if those of a slice need too much room."""
+
+    def rows(self) -> int:
+        return 0
+
+    def problem(self) -> DeltamarkError:
+        remedy = "make shorter texts, or feed smaller batches"
+        return DeltamarkError("texts that are too long", f"more than {HEAP_BYTES} bytes of a slice", remedy)
 
 
 def texts_of_numbers(program: Program, size: CellAddress, numbers: VectorAddress) -> TextCells:
@@ -173,3 +188,42 @@ def substring(program: Program, size: CellAddress, texts: TextCells, start: int,
     )  # fmt: skip
     program.add_state(LongSubstring())
     return result
+
+
+def text_call(
+    program: Program, size: CellAddress, function: str, arguments: Sequence[TextCells | VectorAddress]
+) -> TextCells | VectorAddress:
+    """Append a function of texts and numbers; return the cells of its texts, or the cell of its numbers."""
+    cells = [[each.start, each.length] if isinstance(each, TextCells) else [each] for each in arguments]
+    called, columns = calls.CALLS[function], program.table([cell for each in cells for cell in each])
+    if not issubclass(called.block, calls.PartBlock):
+        result = program.vector()
+        program.add(called, size=size, columns=columns, result=result)
+        return result
+    texts = TextCells(program.vector(), program.vector())
+    made = _heap(program, function, len(arguments)) if issubclass(called.block, calls.MadeBlock) else {}
+    program.add(called, size=size, columns=columns, start=texts.start, length=texts.length, **made)
+    if made:
+        program.add_state(LongTexts())
+    return texts
+
+
+def accepted(program: Program, size: CellAddress, texts: TextCells, by: Automaton) -> VectorAddress:
+    """Append the test whether an automaton accepts texts; return the cell of the results."""
+    result = program.vector()
+    program.add(
+        calls.ACCEPTED, size=size, columns=program.table([texts.start, texts.length]), result=result,
+        table=program.table(by.table), accepting=program.table(by.accepting),
+    )  # fmt: skip
+    return result
+
+
+def _heap(program: Program, function: str, count: int) -> dict[str, int]:
+    """Return the fields of a function that makes texts."""
+    letters: Sequence[int] = ()
+    if function in ("upper", "lower"):
+        letters = cased(function)
+    return {
+        "count": count, "heap": program.memory.reserve_unset(UNBOUNDED_WORDS), "room": HEAP_BYTES,
+        "letters": program.table(letters), "letter_count": len(letters),
+    }  # fmt: skip

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import reduce
 from typing import TYPE_CHECKING, NoReturn, TypeVar
 
 from deltamark.dataflow.plan.terms import PlanTerm, Ratio, Term, column
@@ -21,6 +22,7 @@ from deltamark.dataflow.scalars.evaluator import condition, evaluate
 from deltamark.dataflow.scalars.expressions import Comparator, Expression, Interval, SqlType
 from deltamark.dataflow.scalars.functions import FUNCTIONS
 from deltamark.dataflow.scalars.problems import ExpressionError
+from deltamark.dataflow.scalars.texts import SPACES
 from deltamark.dataflow.scalars.values import (
     INTEGERS,
     Cell,
@@ -217,42 +219,75 @@ class Expr:
         return _compared(Comparator.DISTINCT, self, other)
 
     def like(self, pattern: str) -> Expr:
-        """Match a text as SQL does: `col.name.like("%green%")`.
-
-        % stands for any text. _ stands for any character, and is supported in columns of codes alone.
-        """
+        """Match a text as SQL does: `col.name.like("%green%")`. % stands for any text, _ for any character."""
         if not isinstance(pattern, str):
             raise DeltamarkError("not a pattern", repr(pattern), "write a str, with % for any text")
         return _called("~~", self, pattern)
 
     def starts_with(self, text: str) -> Expr:
         """Test for a prefix: `col.type.starts_with("PROMO")`."""
-        return self.like(f"{text}%")
+        return _called("starts_with", self, text)
 
     def ends_with(self, text: str) -> Expr:
         """Test for the end of a text: `col.type.ends_with("BRASS")`."""
-        return self.like(f"%{text}")
+        return _called("ends_with", self, text)
 
     def contains(self, text: str) -> Expr:
         """Test for a part of a text: `col.name.contains("green")`."""
-        return self.like(f"%{text}%")
+        return _called("contains", self, text)
 
     def substring(self, start: int, length: int) -> Expr:
         """Take some characters of a text, counted from 1 as in SQL: `col.phone.substring(1, 2)`.
 
-        The result has at most seven bytes, except for codes.
+        One to seven characters of a column are stored as a short text, which has at most seven bytes.
         """
         if not (isinstance(start, int) and isinstance(length, int)):
             raise DeltamarkError("no such substring", f"{start!r}, {length!r}", "give two whole numbers")
         return _called("substring", self, start, length)
 
+    def left(self, length: int) -> Expr:
+        """Take the first characters of a text, or all but the last: `col.phone.left(2)`, `col.phone.left(-2)`."""
+        return _called("left", self, length)
+
+    def right(self, length: int) -> Expr:
+        """Take the last characters of a text, or all but the first."""
+        return _called("right", self, length)
+
     def upper(self) -> Expr:
-        """Return a code in capital letters."""
+        """Return a text in capital letters."""
         return _called("upper", self)
 
     def lower(self) -> Expr:
-        """Return a code in small letters."""
+        """Return a text in small letters."""
         return _called("lower", self)
+
+    def concat(self, *others: Operand) -> Expr:
+        """Write texts one behind another: `col.first.concat(" ", col.last)`. The result is NULL if one of them is."""
+        return reduce(lambda text, other: _called("||", text, other), others, self)
+
+    def trim(self, characters: str = SPACES) -> Expr:
+        """Remove spaces, or other characters, from both ends of a text."""
+        return _called("trim", self, characters)
+
+    def replace(self, piece: Operand, by: Operand) -> Expr:
+        """Replace each occurrence of a piece of a text: `col.phone.replace("-", "")`."""
+        return _called("replace", self, piece, by)
+
+    def lpad(self, length: int, padding: str) -> Expr:
+        """Add a padding before a text, or cut it, so that it has some characters: `col.code.lpad(5, "0")`."""
+        return _called("lpad", self, length, padding)
+
+    def rpad(self, length: int, padding: str) -> Expr:
+        """Add a padding behind a text, or cut it, so that it has some characters."""
+        return _called("rpad", self, length, padding)
+
+    def split_part(self, separator: str, number: int) -> Expr:
+        """Return the part of a text with a number, or NULL without one: `col.mail.split_part("@", 2)`."""
+        return _called("split_part", self, separator, number)
+
+    def length(self) -> Expr:
+        """Count the characters of a text."""
+        return _called("length", self)
 
     def abs(self) -> Expr:
         """Return the absolute value of a number."""

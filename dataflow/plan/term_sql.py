@@ -36,6 +36,7 @@ from deltamark.dataflow.plan.terms import (
     Table,
     Term,
     Text,
+    TextCall,
     When,
 )
 from deltamark.dataflow.types import EPOCH, Type, value_of
@@ -125,10 +126,33 @@ def _written(term: Term) -> tuple[str, int]:
             return f"{_table_name(term)}({sql(argument)})", ATOM
         case Substring(text, start, length):
             return f"substring({sql(text)}, {start}, {length})", ATOM
+        case TextCall("like", (text, pattern, escape)):
+            return _like(text, pattern, escape), COMPARISON
+        case TextCall():
+            return _called(term), ATOM
         case Coalesce() | Passes():
             return f"{term.operation}({', '.join(map(sql, term.args))})", ATOM
         case _:
             assert_never(term)
+
+
+def _called(term: TextCall) -> str:
+    """Write a function of texts, of which some are casts."""
+    match term:
+        case TextCall("number" | "date" | "short", (value, *_)):
+            return f"CAST({sql(value)} AS VARCHAR)"
+        case TextCall("padding", (text, count, padding)):
+            return f"repeat({sql(padding)}, {sql(count)} - length({sql(text)}))"
+    return f"{term.function}({', '.join(map(sql, term.arguments))})"
+
+
+def _like(text: Term, pattern: Term, escape: Term) -> str:
+    """Write the comparison of a text with a pattern."""
+    written = f"{sql(text, SUM)} LIKE {sql(pattern, SUM)}"
+    match escape:
+        case Constant(int(byte)) if byte >= 0:
+            return f"{written} ESCAPE {_quoted(chr(byte))}"
+    return written
 
 
 def _product(term: Multiply) -> tuple[str, int]:
@@ -227,7 +251,11 @@ def _match(term: Match, negation: Negation) -> str:
     name = sql(term.text, SUM)
     if len(term.pieces) == 1:
         return _one_of(name, [_quoted(term.pieces[0])], negation)
-    return f"{name} {negation}LIKE {_quoted('%'.join(term.pieces))}"
+    pattern = "%".join(term.pieces)
+    if pattern.count("%") < len(term.pieces) and "_" not in pattern:
+        return f"{name} {negation}LIKE {_quoted(pattern)}"
+    escaped = "%".join(re.sub(r"([\\%_])", r"\\\1", piece) for piece in term.pieces)
+    return f"{name} {negation}LIKE {_quoted(escaped)} ESCAPE {_quoted(chr(92))}"
 
 
 def _one_of(name: str, values: Iterable[str], negation: Negation) -> str:

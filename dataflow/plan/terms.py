@@ -99,8 +99,14 @@ class PlanTerm(metaclass=_Interning):
 
 def _derive(term: PlanTerm, values: tuple[object, ...]) -> None:
     """Set the attributes of a new term that follow from its values."""
-    terms = [each for each in values if isinstance(each, PlanTerm)]
-    args = term.conditions if isinstance(term, Passes) else tuple(terms)
+    args: tuple[PlanTerm, ...]
+    match term:
+        case Passes():
+            args = term.conditions
+        case TextCall():
+            args = term.arguments
+        case _:
+            args = tuple(each for each in values if isinstance(each, PlanTerm))
     own = frozenset([term.name] if isinstance(term, Column) else [])
     object.__setattr__(term, "values", values)
     object.__setattr__(term, "args", args)
@@ -225,7 +231,7 @@ class Passes(PlanTerm):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Text(PlanTerm):
-    """The word of a code, as a text."""
+    """The word of a code, or a short text, as a text."""
 
     code: Term
     type = TEXT
@@ -239,6 +245,25 @@ class Substring(PlanTerm):
     start: int
     length: int
     type = SHORT
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class TextCall(PlanTerm):
+    """A function of texts and numbers. function: one of `kernels.text.calls`, or regexp_matches.
+
+    It is missing where one of its texts is, except that concat_ws leaves out all but the first.
+    """
+
+    function: str
+    arguments: tuple[Term, ...]
+    type: Type
+
+    @property
+    def parameter(self) -> object:
+        return self.function
+
+    def with_args(self, args: tuple[Term, ...]) -> TextCall:
+        return TextCall(self.function, args, self.type)
 
 
 class _Condition(PlanTerm):
@@ -321,7 +346,7 @@ class Match(_Condition):
 # fmt: off
 Term: TypeAlias = (
     Column | Constant | Add | Subtract | Multiply | Quotient | Table | When | Coalesce | Passes | Text | Substring
-    | Equal | Less | And | Or | Not | IsNull | Lookup | Member | Match
+    | TextCall | Equal | Less | And | Or | Not | IsNull | Lookup | Member | Match
 )
 # fmt: on
 

@@ -9,14 +9,15 @@ from decimal import Decimal
 from functools import reduce
 from typing import Generic, TypeVar, assert_never
 
-from deltamark.dataflow.plan.terms import TRUE, Constant, Ratio, balanced
+from deltamark.dataflow.plan.terms import TRUE, Constant, Ratio, Term, balanced
 from deltamark.dataflow.scalars import expressions as tree
 from deltamark.dataflow.scalars.comparisons import case_of, compared, conjunction, disjunction, first_known, one_of
 from deltamark.dataflow.scalars.expressions import Expression, SqlType
-from deltamark.dataflow.scalars.functions import MULTIPLY, later, of_condition
+from deltamark.dataflow.scalars.functions import MULTIPLY, later
 from deltamark.dataflow.scalars.numbers import known, rounded
 from deltamark.dataflow.scalars.problems import ExpressionError, unsupported
 from deltamark.dataflow.scalars.row_values import without_rows
+from deltamark.dataflow.scalars.texts import date_text, number_text, of_condition
 from deltamark.dataflow.scalars.values import (
     CONDITIONS,
     NUMBERS,
@@ -195,8 +196,20 @@ class _Evaluator(Generic[K]):
         if kind == "bool" and name == "VARCHAR":
             assert not isinstance(value.term, Ratio)
             return Value(of_condition(value.term), value.null)
+        if not isinstance(value.term, Ratio) and name == "VARCHAR" and kind in ("int", "date"):
+            return Value(_text_of(value.term, of.source), value.null)
         words = {"int": "a number", "ratio": "a quotient", "date": "a date", "bool": "a condition"}
         raise unsupported(f"a cast of {words.get(kind, 'a text')} to {name}")
+
+
+def _text_of(term: Term, source: SqlType) -> Term:
+    """Return a number or a date as the text that DuckDB writes for its type in SQL."""
+    if source.name in ("DOUBLE", "FLOAT", "TIMESTAMP"):
+        raise unsupported(f"a cast of a {source.name} to VARCHAR")
+    if term.type.kind == "date":
+        return date_text(term)
+    scale = source.scale if source.name == "DECIMAL" else term.type.scale
+    return number_text(rounded(term, scale), scale, has_whole=not source.width or source.width > source.scale)
 
 
 def constant_of_text(type_: SqlType, text: str) -> Cell:

@@ -45,10 +45,11 @@ class Place(Protocol):
 
 
 class SqlType(NamedTuple):
-    """A type by its name in SQL, and the decimal places of a DECIMAL."""
+    """A type by its name in SQL, and the decimal places and, if they are known, all digits of a DECIMAL."""
 
     name: str
     scale: int = 0
+    width: int = 0
 
 
 UNKNOWN = SqlType("ANY")
@@ -247,11 +248,12 @@ class Coalesce(Node[K]):
 
 @dataclass(frozen=True)
 class Cast(Node[K]):
-    """A value as one of another type."""
+    """A value as one of another type. source: the type that it has, if it is known."""
 
     value: Expression[K]
     type: SqlType
     place: Place | None = field(default=None, compare=False)
+    source: SqlType = UNKNOWN
 
 
 @dataclass(frozen=True)
@@ -358,7 +360,7 @@ class _Change(Generic[K, L]):
             case Coalesce():
                 return Coalesce(self._all(of.args), of.place)
             case Cast():
-                return Cast(self.of(of.value), of.type, of.place)
+                return Cast(self.of(of.value), of.type, of.place, of.source)
             case Shifted():
                 return Shifted(self.of(of.day), of.interval, of.place)
             case Row():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import re
 from collections.abc import Callable, Mapping
 from functools import partial
 
@@ -14,10 +13,7 @@ from deltamark.dataflow.plan.terms import (
     TRUE,
     Add,
     Constant,
-    Lookup,
-    Match,
     Ratio,
-    Substring,
     Subtract,
     Table,
     Term,
@@ -26,19 +22,17 @@ from deltamark.dataflow.plan.terms import (
 from deltamark.dataflow.scalars import numbers
 from deltamark.dataflow.scalars.comparisons import best_of
 from deltamark.dataflow.scalars.expressions import Call, Function
-from deltamark.dataflow.scalars.numbers import combined, of_number, of_whole_numbers, rounding, sum_of, whole
+from deltamark.dataflow.scalars.numbers import combined, of_number, of_whole_numbers, rounding, sum_of
 from deltamark.dataflow.scalars.problems import unsupported
-from deltamark.dataflow.scalars.values import Truth, Value, constant, either, kind_of, value_of
+from deltamark.dataflow.scalars.texts import TEXT_FUNCTIONS
+from deltamark.dataflow.scalars.values import Value, constant, either, kind_of, value_of
 from deltamark.dataflow.types import (
     EPOCH,
     FIRST_DAY,
     LAST_DAY,
-    SHORT_BYTES,
     Type,
-    code_type,
     date_type,
     integer,
-    unpack_short,
 )
 from deltamark.errors import DeltamarkError
 
@@ -146,94 +140,6 @@ def _table(type_: Type, function: Callable[[dt.date], int]) -> tuple[int, ...]:
         raise unsupported("a date that may lie outside the years 1 to 9999", NARROWER) from error
 
 
-def matches(pattern_of: Callable[[str], str]) -> Callable[..., Truth]:
-    """Return a function that matches a text with the pattern of a constant, in which % stands for any text."""
-
-    def compute(of: Call[object], text: Value, pattern: Value) -> Truth:
-        if pattern.null is TRUE or text.null is TRUE:
-            return Truth(None, None, total=False)
-        if not isinstance(pattern.term, Constant):
-            raise unsupported("a pattern that is no constant")
-        word = _word(pattern.term)
-        if pattern_of("") and {"%", "_"} & set(word):
-            raise unsupported(f"{of.name} of a text with % or _")
-        return Truth.of(_like(text.term, pattern_of(word)), text.null)
-
-    return compute
-
-
-def _word(literal: Constant) -> str:
-    """Return the text of a constant, which may have taken the type of a column."""
-    match literal.type.kind:
-        case "short":
-            return unpack_short(int(literal.value))
-        case "code":
-            return literal.type.words[int(literal.value)]
-    return str(literal.value)
-
-
-def _like(term: Term | Ratio, pattern: str) -> Term:
-    if isinstance(term, Ratio) or term.type.kind not in ("code", "text", "short"):
-        actual = f"{term} is {kind_of(Value(term))}"
-        raise DeltamarkError("not of type code or text", actual, "use a value of type code or text")
-    if isinstance(term, Constant):
-        term = Constant(0, code_type((_word(term),)))
-    if term.type.kind == "short":
-        raise unsupported("LIKE of a substring")
-    if term.type.kind == "code":
-        regex = re.compile(re.escape(pattern).replace("%", ".*").replace("_", "."), re.DOTALL)
-        return Lookup(term, tuple(bool(regex.fullmatch(word)) for word in term.type.words))
-    if "_" in pattern:
-        raise DeltamarkError("a pattern for stored text has % alone", repr(pattern), "leave _ out")
-    return Match(term, tuple(pattern.split("%")))  # prefix, then pieces in order, suffix
-
-
-PLACES = f"start at 1, and take 1 to {SHORT_BYTES} characters"
-
-
-def substring(of: Call[object], text: Value, start: Value, length: Value | None = None) -> Value:
-    """Take characters from a place on, which counts from 1."""
-    first, count = whole(start, of), None if length is None else whole(length, of)
-    assert not isinstance(text.term, Ratio)
-    if first < 1 or (count is not None and count < 0):
-        raise unsupported("substring with a start below 1, or a negative length", PLACES)
-    if text.term.type.kind == "code":
-        end = None if count is None else first - 1 + count
-        return Value(_word_function(text.term, lambda word: word[first - 1 : end]), text.null)
-    if text.term.type.kind != "text" or isinstance(text.term, Constant) or count is None:
-        raise unsupported("substring, except of a column with a constant length")
-    if not 1 <= count <= SHORT_BYTES:
-        raise unsupported(f"substring of none, or of more than {SHORT_BYTES} characters", PLACES)
-    return Value(Substring(text.term, first, count), text.null)
-
-
-def left(of: Call[object], text: Value, length: Value) -> Value:
-    return substring(of, text, Value(number(1)), length)
-
-
-def _word_function(code: Term, function: Callable[[str], str]) -> Term:
-    """Return the text that a function makes of the word of a code, as another code."""
-    made = [function(word) for word in code.type.words]
-    words = tuple(sorted(set(made)))
-    type_ = code_type(words)
-    return Table(code, 0, tuple(map(words.index, made)), type_)
-
-
-def of_condition(condition: Term) -> Term:
-    """Return the word of a condition, as a code."""
-    return Table(condition, 0, (0, 1), code_type(condition.type.words))
-
-
-def of_words(function: Callable[[str], str]) -> Callable[..., Value]:
-    def compute(of: Call[object], text: Value) -> Value:
-        assert not isinstance(text.term, Ratio)
-        if text.term.type.kind != "code":
-            raise unsupported(f"{of.operation} of stored texts")
-        return Value(_word_function(text.term, function), text.null)
-
-    return compute
-
-
 def _date(of: Call[object], value: Value) -> Term:
     if isinstance(value.term, Ratio) or value.term.type.kind != "date":
         actual = f"the argument of {of.name} is {kind_of(value)}"
@@ -292,27 +198,23 @@ ADD, SUBTRACT = Function("+", _sum(Add)), Function("-", _sum(Subtract))
 MULTIPLY, DIVIDE = Function("*", numbers.multiplied), Function("/", numbers.divided)
 WHOLE_QUOTIENT = Function("//", of_whole_numbers(numbers.truncated))
 REMAINDER = Function("%", of_whole_numbers(numbers.remainder))
-LIKE, PREFIX = Function("like", matches(lambda text: text)), Function("starts_with", matches(lambda text: f"{text}%"))
 
 _OTHERS = (
     Function("abs", of_number(numbers.absolute)), Function("sign", of_number(numbers.sign)),
     Function("round", rounding), Function("floor", of_number(numbers.floored)),
     Function("ceil", of_number(numbers.ceiled)), Function("trunc", of_number(numbers.truncated_to_whole)),
     Function("greatest", partial(best_of, largest=True)), Function("least", partial(best_of, largest=False)),
-    Function("ends_with", matches(lambda text: f"%{text}")), Function("contains", matches(lambda text: f"%{text}%")),
-    Function("substring", substring), Function("left", left), Function("upper", of_words(str.upper)),
-    Function("lower", of_words(str.lower)), Function("date_part", _named_part("")),
-    Function("date_trunc", _named_part("trunc ")), Function("date_diff", _date_diff),
+    Function("date_part", _named_part("")), Function("date_trunc", _named_part("trunc ")),
+    Function("date_diff", _date_diff),
     *(Function(name, _part(name)) for name in ("last_day", *PARTS)),
 )  # fmt: skip
 _ALIASES = {
-    "@": "abs", "ceiling": "ceil", "suffix": "ends_with", "substr": "substring", "ucase": "upper", "lcase": "lower",
-    "datepart": "date_part", "datetrunc": "date_trunc", "datediff": "date_diff",
+    "@": "abs", "ceiling": "ceil", "datepart": "date_part", "datetrunc": "date_trunc", "datediff": "date_diff",
 }  # fmt: skip
 
 FUNCTIONS: Mapping[str, Function] = {
     "+": ADD, "-": SUBTRACT, "*": MULTIPLY, "/": DIVIDE, "//": WHOLE_QUOTIENT, "%": REMAINDER, "mod": REMAINDER,
-    "~~": LIKE, **dict.fromkeys(("prefix", "starts_with", "^@"), PREFIX), **{each.name: each for each in _OTHERS},
+    **TEXT_FUNCTIONS, **{each.name: each for each in _OTHERS},
 }  # fmt: skip
 """The functions by their names in SQL."""
 

@@ -26,8 +26,10 @@ from deltamark.dataflow.plan.terms import (
     Not,
     Or,
     Ratio,
+    Substring,
     Term,
     Text,
+    TextCall,
     When,
     coalesced,
     column,
@@ -222,9 +224,24 @@ def nullable_term(term: Term, missing: Term | None) -> Term:
             return term
     if missing is TRUE:
         return null(term.type)
+    passed_on = _passed_on(term)
+    if all(isinstance(each, IsNull) and each.value in passed_on for each in disjuncts(missing)):
+        return term
     if term.type.nullable:  # a text
         return When(missing, null(term.type), term, term.type)
     return When(missing, null(term.type), term, term.type.or_null())
+
+
+def _passed_on(term: Term) -> set[Term]:
+    """Return the terms that make a text NULL where they are."""
+    found, left = set[Term](), [term]
+    while left:
+        part = left.pop()
+        if part.type.nullable and part not in found:
+            found.add(part)
+            if isinstance(part, TextCall):
+                left += part.arguments[:1] if part.function == "concat_ws" else part.arguments
+    return found
 
 
 def stored_terms(name: str, cell: Cell) -> Mapping[str, Term]:
@@ -303,8 +320,11 @@ def short_literal(term: Term) -> Term | None:
 
 
 def text_term(term: Term) -> Term:
-    """Return a code as a text."""
-    return Text(term) if term.type.kind == "code" else term
+    """Return a code or a short text as a text."""
+    match term:
+        case Substring(text, start, length):
+            return TextCall("substring", (text, number(start), number(length)), text.type)
+    return Text(term) if term.type.kind in ("code", "short") else term
 
 
 def unified(terms: Sequence[Term]) -> list[Term] | None:
@@ -313,14 +333,13 @@ def unified(terms: Sequence[Term]) -> list[Term] | None:
     if kinds == {"int"}:
         scale = max(each.type.scale for each in terms)
         return [rescaled(each, scale) for each in terms]
-    if kinds == {"code"} and len({each.type.words for each in terms}) == 1:
+    if len(kinds) == 1 and len({each.type.words for each in terms}) == 1:
         return list(terms)
-    if kinds <= {"code", "text"}:
-        return [text_term(each) for each in terms]
     if kinds == {"short", "text"}:
         shorts = [each if each.type.kind == "short" else short_literal(each) for each in terms]
-        return None if None in shorts else [each for each in shorts if each is not None]
-    return list(terms) if len(kinds) == 1 else None
+        if None not in shorts:
+            return [each for each in shorts if each is not None]
+    return [text_term(each) for each in terms] if kinds <= {"code", "text", "short"} else None
 
 
 def unified_values(values: Sequence[Value]) -> list[Value] | None:

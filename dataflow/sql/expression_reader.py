@@ -7,8 +7,17 @@ from typing import Any
 
 from deltamark.dataflow.operators.frames import Exclusion
 from deltamark.dataflow.scalars import expressions as tree
-from deltamark.dataflow.scalars.expressions import Column, Comparator, Comparison, Expression, Interval, SqlType
-from deltamark.dataflow.scalars.functions import DIVIDE, FUNCTIONS, LIKE, PREFIX, WHOLE_QUOTIENT
+from deltamark.dataflow.scalars.expressions import (
+    UNKNOWN,
+    Column,
+    Comparator,
+    Comparison,
+    Expression,
+    Interval,
+    SqlType,
+)
+from deltamark.dataflow.scalars.functions import DIVIDE, FUNCTIONS, WHOLE_QUOTIENT
+from deltamark.dataflow.scalars.texts import ILIKE, LIKE, PREFIX, SPLIT_PART
 from deltamark.dataflow.scalars.values import DOUBLES
 from deltamark.dataflow.sql.fragments import Json, objects, raises_for_several_rows
 from deltamark.dataflow.sql.groups import AggregateCall
@@ -128,7 +137,7 @@ class ExpressionReader:
             case "BOUND_FUNCTION" | "BOUND_OPERATOR" | "BOUND_CONJUNCTION" | "BOUND_COMPARISON":
                 return self._operation(node, place)
             case "BOUND_CAST":
-                return self._cast(self.expression(node["child"], place), node["return_type"], place)
+                return self._cast(self.expression(node["child"], place), node["child"], node["return_type"], place)
         name = node["expression_class"].removeprefix("BOUND_").lower()
         raise unsupported(f"an expression of kind {name}", place)
 
@@ -156,15 +165,16 @@ class ExpressionReader:
             case "OPERATOR_CAST" if (node.get("function_data") or {}).get("try_cast"):
                 return tree.Unknown("TRY_CAST", args, place)
             case "OPERATOR_CAST":
-                return self._cast(args[0], node["return_type"], place)
+                return self._cast(args[0], node["children"][0], node["return_type"], place)
         return self._call(node, args, place)
 
-    def _cast(self, of: Expression[int], type_: Json, place: Place) -> Expression[int]:
-        """Read a cast; one of a row casts its values."""
+    def _cast(self, of: Expression[int], node: Json, type_: Json, place: Place) -> Expression[int]:
+        """Read a cast of an expression, whose node is given; one of a row casts its values."""
         if not isinstance(of, tree.Row):
-            return tree.Cast(of, self.type_of(type_), place)
-        types = (each["second"] for each in type_["type_info"]["child_types"])
-        return tree.Row(tuple(self._cast(*each, place) for each in zip(of.args, types, strict=True)), place)
+            return tree.Cast(of, self.type_of(type_), place, _type_before(node))
+        types = [each["second"] for each in type_["type_info"]["child_types"]]
+        values = zip(of.args, node["children"], types, strict=True)
+        return tree.Row(tuple(self._cast(*each, place) for each in values), place)
 
     def _call(self, node: Json, args: Args, place: Place) -> Expression[int]:
         """Read the call of a function. Some of DuckDB's functions are other expressions."""
@@ -180,8 +190,10 @@ class ExpressionReader:
                 return tree.Coalesce(args, place)
             case "+" | "-", _ if any(intervals):
                 return _shifted(name, args, intervals, place)
-            case "!~~", _:
-                return tree.Not(tree.Call(LIKE, args, type_, place), place)
+            case "!~~" | "!~~*", _:
+                return tree.Not(tree.Call(LIKE if name == "!~~" else ILIKE, args, type_, place), place)
+            case "array_extract", (tree.Unknown("string_split", (text, separator)), number):
+                return tree.Call(SPLIT_PART, (text, separator, number), type_, place)
             case "//", _ if type_.name in DOUBLES:  # decimals and doubles are divided as by /
                 return tree.Call(DIVIDE, args, type_, place)
             case "//", _:
@@ -254,6 +266,15 @@ def _in_days(order: Json) -> Json:
         if child.get("return_type", {}).get("id") == "DATE":
             return {**order, "expression": child}
     return order
+
+
+def _type_before(node: Json) -> SqlType:
+    """Return the type of the value of a cast, if the plan has it."""
+    type_ = node["value"]["type"] if node["expression_class"] == "BOUND_CONSTANT" else node.get("return_type")
+    if type_ is None:
+        return UNKNOWN
+    info = type_.get("type_info") or {}
+    return SqlType(type_["id"], info.get("scale", 0), info.get("width", 0))
 
 
 def _is_interval(node: Json) -> bool:

@@ -186,9 +186,7 @@ class Pieces:
         name = self._named(call.function)
         found = self._values(name, rows, term)
         if term.type.kind == "text":
-            if self._keys:
-                raise unsupported(f"{call.name} of stored texts by group", call.place)
-            found = found.top(1, [name if EXTREMES[call.function] == "smallest" else f"-{name}"])
+            found = found.top(1, [name if EXTREMES[call.function] == "smallest" else f"-{name}"], self._keys)
         else:
             found = getattr(found, EXTREMES[call.function])(name, by=self._keys).distinct()
         self._found[name] = found

@@ -193,8 +193,8 @@ def substring(op: SubstringBlock) -> int:
     for at in range(op.size):
         place = starts[at]
         end = place + lengths[at]
-        first = _skip(place, end, before)
-        size = _skip(first, end, count) - first
+        first = skip(place, end, before)
+        size = skip(first, end, count) - first
         if size > 7:
             return FAILED
         result[at] = big_endian(first_bytes(first, size)) << 3 | size if size > 0 else 0
@@ -202,7 +202,7 @@ def substring(op: SubstringBlock) -> int:
 
 
 @kernel
-def _skip(place: int, end: int, characters: int) -> int:
+def skip(place: int, end: int, characters: int) -> int:
     """Return the address behind a number of characters of UTF-8, or the end."""
     while characters > 0 and place < end:
         place += 1

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.engines.kernel_blocks import Blocks
+from support.reference.terms import text_call
 
 from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.groups import garbage
 from deltamark.dataflow.kernels.status import FAILED, NEEDS_ROOM
-from deltamark.dataflow.kernels.text import functions, pool
+from deltamark.dataflow.kernels.text import calls, functions, pool
 from deltamark.dataflow.kernels.text import functions as byte_kernels
 from deltamark.dataflow.kernels.text.functions import (
     InputTextsBlock,
@@ -25,7 +26,9 @@ from deltamark.dataflow.kernels.text.functions import (
     TextPairBlock,
 )
 from deltamark.dataflow.kernels.text.pool import NumberedTextsBlock, NumberTextsBlock, TextPool
-from deltamark.dataflow.types import NULL
+from deltamark.dataflow.plan.letters import cased
+from deltamark.dataflow.plan.terms import TextCall
+from deltamark.dataflow.types import NULL, TEXT, integer
 
 STRINGS = st.one_of(
     st.text(max_size=30), st.text("ab%é", max_size=30), st.sampled_from(["", "\0", "aaaaaaaa", "aaaaaaaab", "b" * 600])
@@ -161,6 +164,66 @@ def test_equal_texts_have_one_hash_wherever_they_lie(texts):
     assert first == second[1:]
     assert all(0 <= each < 2**31 for each in first)
     assert len(set(first)) == len(set(texts))
+
+
+NUMBERS = st.lists(st.integers(-12, 12) | st.sampled_from([2**31, -(2**31), 2**62]), min_size=12, max_size=12)
+CALLED = {
+    "length": "t", "strlen": "t", "position": "tt", "substring": "tnn", "ltrim": "tt", "rtrim": "tt", "concat": "ttt",
+    "concat_ws": "ttt", "replace": "ttt", "split_part": "ttn", "upper": "t", "lower": "t",
+}  # fmt: skip
+"""For each function whether its arguments are texts or numbers."""
+
+
+class Called:
+    """The arguments of a function of texts, and its block."""
+
+    def __init__(self, name, columns):
+        self.blocks, cells = Blocks(), []
+        for column in columns:
+            if all(isinstance(each, int) for each in column):
+                cells.append(self.blocks.cell(self.blocks.words(column)))
+            else:
+                texts = Texts(self.blocks, column)
+                cells += [texts.start, texts.length]
+        self.step, self.size = calls.CALLS[name], len(columns[0])
+        letters = cased(name) if name in ("upper", "lower") else ()
+        self.fields = {
+            "size": self.blocks.cell(self.size), "columns": self.blocks.words(cells), "result": self.blocks.vector(),
+            "start": self.blocks.vector(), "length": self.blocks.vector(), "count": len(columns),
+            "heap": self.blocks.room(), "room": 1 << 20, "letters": self.blocks.words(letters),
+            "letter_count": len(letters),
+        }  # fmt: skip
+
+    def run(self, **changed):
+        """Return the status, and the values as Python has them."""
+        known = {name: each for name, each in (self.fields | changed).items() if name in self.step.block.fields}
+        status = self.step.kernel(self.blocks.block(self.step.block, opcode=0, **known))
+        if "result" in known:
+            return status, self.blocks.vector_values(known["result"], self.size)
+        start, length = (self.blocks.vector_values(known[each], self.size) for each in ("start", "length"))
+        return status, strings_at(start, length)
+
+
+@pytest.mark.parametrize("name", CALLED)
+@given(data=st.data())
+def test_a_function_of_texts_is_that_of_python(name, data):
+    strings = st.none() | st.text("ab,", max_size=9) | STRINGS
+    rows = data.draw(st.lists(st.tuples(*[strings] * 3), min_size=1, max_size=12))
+    numbers = [data.draw(NUMBERS)[: len(rows)] for _ in range(2)]
+    remaining = {"t": iter(zip(*rows, strict=True)), "n": iter(numbers)}
+    columns = [next(remaining[kind]) for kind in CALLED[name]]
+    _, found = Called(name, columns).run()
+    for value, arguments in zip(found, zip(*columns, strict=True), strict=True):
+        known = [NULL if each is None else each for each in arguments]
+        type_ = TEXT if "start" in calls.CALLS[name].block.fields else integer(0, 9)
+        wanted = text_call(TextCall(name, (), type_), *known)
+        assert value == (None if wanted == NULL else wanted)
+
+
+def test_texts_that_do_not_fit_are_an_error():
+    tested = Called("concat", [["a" * 600, "b"], ["c", "d" * 600]])
+    assert tested.run(room=1300) == (0, ["a" * 600 + "c", "b" + "d" * 600])
+    assert tested.run(room=1200)[0] == FAILED
 
 
 class Pool:

@@ -69,6 +69,20 @@ VALUES = {
     "lower(word)": col.word.lower(),
     "substring(word, 2, 1)": col.word.substring(2, 1),
     "substring(text, 1, 2)": col.text.substring(1, 2),
+    "substring(text, -4, 9)": col.text.substring(-4, 9),
+    "upper(text) || word": col.text.upper().concat(col.word),
+    "text || ' ' || a": col.text.concat(" ", col.a.cast("VARCHAR")),
+    "CAST(day AS VARCHAR)": col.day.cast("VARCHAR"),
+    "CAST(b AS VARCHAR)": col.b.cast("VARCHAR"),
+    "left(text, -1)": col.text.left(-1),
+    "right(text, 3)": col.text.right(3),
+    "trim(text, 'ab')": col.text.trim("ab"),
+    "replace(text, 't', word)": col.text.replace("t", col.word),
+    "lpad(text, 5, '-')": col.text.lpad(5, "-"),
+    "rpad(word, 5, '-')": col.word.rpad(5, "-"),
+    "length(text)": col.text.length(),
+    "nullif(split_part(text, ' ', 2), '')": col.text.split_part(" ", 2),
+    "lower(coalesce(word, text))": col.word.coalesce(col.text).lower(),
 }
 CONDITIONS = {
     "a > 0": col.a > 0,
@@ -92,6 +106,9 @@ CONDITIONS = {
     "NOT word LIKE '%a%'": ~col.word.contains("a"),
     "text LIKE '%t'": col.text.ends_with("t"),
     "text > 'b'": col.text > "b",
+    "text LIKE '_ %g_t%'": col.text.like("_ %g_t%"),
+    "starts_with(text, 'a_')": col.text.starts_with("a_"),
+    "contains(text, ' b')": col.text.contains(" b"),
     "a BETWEEN -4 AND c": col.a.between(-4, col.c),
 }
 

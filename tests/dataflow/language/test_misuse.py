@@ -65,19 +65,14 @@ MISUSE = {
         lambda: others.select(x=col.amount.year()),
         "not of type date: the argument of year is int in year(amount)",
     ),
-    "like-on-a-number": (lambda: items.where(col.key.like("1%")), "not of type code or text: key is int in like("),
-    "like-with-one-character": (
-        lambda: texts.where(col.comment.like("a_b")),
-        "a pattern for stored text has % alone: 'a_b' in like(comment, 'a_b'); leave _ out",
+    "like-on-a-number": (
+        lambda: items.where(col.key.like("1%")),
+        "not of type code or text: an argument of like is int in like(",
     ),
     "like-a-number": (lambda: texts.where(col.comment.like(5)), "not a pattern: 5"),
-    "long-substring": (
-        lambda: texts.select(x=col.comment.substring(1, 8)),
-        "not supported in an expression: substring of none, or of more than 7 characters in substring(",
-    ),
-    "substring-from-0": (
-        lambda: texts.select(x=col.comment.substring(0, 2)),
-        "not supported in an expression: substring with a start bel",
+    "empty-padding": (
+        lambda: texts.select(x=col.comment.lpad(8, "")),
+        "not supported in an expression: a padding that is no constant, or empty in lpad(",
     ),
     "member-of-another-type": (
         lambda: items.where(col.key.is_in(["1"])),

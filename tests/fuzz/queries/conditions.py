@@ -6,7 +6,7 @@ from fuzz.queries import subqueries, values
 from fuzz.queries.parts import Part, listed
 from fuzz.queries.writer import Make, Scope, Writer
 
-SORTS = {"int": 5, "decimal": 2, "text": 2, "date": 2, "long": 1, "truth": 1}
+SORTS = {"int": 5, "decimal": 2, "text": 2, "date": 2, "truth": 1}
 SIGNS = {"=": 5, "<": 3, ">": 2, "<=": 2, ">=": 2, "<>": 3}
 PATTERNS = ("'a%'", "'%long%'", "'_'", "'%b'", "'a_'", "''", "'%'", "'B\\_%' ESCAPE '\\'", "'%a%t%'", "'é_%'")
 
@@ -31,14 +31,9 @@ def operands(w: Writer, scope: Scope, depth: int, number: int) -> tuple[str, lis
     return sort, [first, *(values.value(w, sort, scope, depth) for _ in range(number - 1))]
 
 
-def sign_for(w: Writer, sort: str) -> str:
-    """Draw a comparison; texts are mostly compared by equality."""
-    return w.pick(["=", "<>"]) if sort == "long" and w.chance(95) else w.weighted(SIGNS)
-
-
 def comparison(w: Writer, scope: Scope, depth: int) -> Part:
-    sort, (one, other) = operands(w, scope, depth, 2)
-    sign = sign_for(w, sort)
+    _, (one, other) = operands(w, scope, depth, 2)
+    sign = w.weighted(SIGNS)
     return Part("truth", ("(", one, f" {sign} ", other, ")"), sign)
 
 
@@ -60,18 +55,14 @@ def _distinct(w: Writer, scope: Scope, depth: int) -> Part:
 
 
 def _between(w: Writer, scope: Scope, depth: int) -> Part:
-    sort, (one, low, high) = operands(w, scope, depth, 3)
-    if sort == "long":
-        return Part("truth", ("(", one, " IN (", listed([low, high]), "))"), "IN list")
+    _, (one, low, high) = operands(w, scope, depth, 3)
     no = w.pick(["", "", "NOT "])
     return Part("truth", ("(", one, f" {no}BETWEEN ", low, " AND ", high, ")"), f"{no}BETWEEN")
 
 
 def _two_bounds(w: Writer, scope: Scope, depth: int) -> Part:
     """Compare the same expression with a lower and an upper bound, of which DuckDB makes one condition."""
-    sort, (one, low, high) = operands(w, scope, depth, 3)
-    if sort == "long":
-        return comparison(w, scope, depth)
+    _, (one, low, high) = operands(w, scope, depth, 3)
     signs = w.pick([">", ">="]), w.pick(["<", "<="])
     return Part("truth", ("(", one, f" {signs[0]} ", low, " AND ", one, f" {signs[1]} ", high, ")"), "two bounds")
 
@@ -98,11 +89,20 @@ def _of_rows(w: Writer, scope: Scope, depth: int) -> Part:
 
 
 def _like(w: Writer, scope: Scope, depth: int) -> Part:
-    no = w.pick(["", "", "NOT "])
-    if scope.of("long") and w.chance(50):
-        pattern = w.pick([each for each in PATTERNS if "_" not in each])
-        return Part("truth", ("(", values.leaf(w, "long", scope), f" {no}LIKE {pattern})"), f"{no}LIKE")
-    return Part("truth", ("(", values.value(w, "text", scope, depth), f" {no}LIKE {w.pick(PATTERNS)})"), f"{no}LIKE")
+    like = w.pick(["LIKE", "LIKE", "ILIKE"])
+    sign = w.pick([like, like, f"NOT {like}"])
+    return Part("truth", ("(", values.value(w, "text", scope, depth), f" {sign} {w.pick(PATTERNS)})"), sign)
+
+
+def _like_a_value(w: Writer, scope: Scope, depth: int) -> Part:
+    one, other = values.value(w, "text", scope, depth), values.leaf(w, "text", scope)
+    return Part("truth", ("(", one, " LIKE ", other, ")"), "LIKE a value")
+
+
+def _has_piece(w: Writer, scope: Scope, depth: int) -> Part:
+    name = w.pick(["starts_with", "ends_with", "contains"])
+    piece = w.pick(["'a'", "'_'", "'long%'", "''"])
+    return Part("truth", (f"{name}(", values.value(w, "text", scope, depth), f", {piece})"), name)
 
 
 def _is_null(w: Writer, scope: Scope, depth: int) -> Part:
@@ -145,6 +145,6 @@ def _not(w: Writer, scope: Scope, depth: int) -> Part:
 
 CONNECTIVES: list[Make] = [_both("AND"), _both("AND"), _both("OR"), _both("OR"), _not, *values._common("truth")]
 TESTS: dict[Make, int] = {
-    comparison: 14, _between: 3, _two_bounds: 3, _in_list: 4, _like: 3, _is_null: 3, _distinct: 3, _mixed: 1,
-    _quotient: 1, _is_true: 1, _of_rows: 1, _cast: 1, _literal: 1, _interval: 1,
+    comparison: 14, _between: 3, _two_bounds: 3, _in_list: 4, _like: 3, _like_a_value: 1, _has_piece: 1,
+    _is_null: 3, _distinct: 3, _mixed: 1, _quotient: 1, _is_true: 1, _of_rows: 1, _cast: 1, _literal: 1, _interval: 1,
 }  # fmt: skip

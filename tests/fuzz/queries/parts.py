@@ -13,7 +13,6 @@ SIMPLEST = {
     "double": ("CAST(1 AS DOUBLE)",),
     "date": ("DATE '1992-01-01'",),
     "text": ("''", "'a'"),
-    "long": ("''", "'a'"),
     "truth": ("TRUE", "FALSE"),
 }
 """The literals that may replace a value of each sort."""

@@ -9,7 +9,7 @@ from fuzz.queries import conditions, values, windows
 from fuzz.queries.parts import NOTHING, Part, clause, listed
 from fuzz.queries.writer import Named, Scope, Writer
 
-SORTS = {"int": 6, "decimal": 3, "text": 3, "date": 2, "truth": 1, "long": 1}
+SORTS = {"int": 6, "decimal": 3, "text": 3, "date": 2, "truth": 1}
 JOINS = {
     "JOIN": 5,
     "LEFT JOIN": 5,
@@ -27,7 +27,7 @@ GROUPINGS = {"": 12, "ROLLUP": 2, "CUBE": 1, "GROUPING SETS": 1}
 
 UNSUPPORTED = {
     "int": (("CAST(sqrt(", ") AS BIGINT)"), ("sum(DISTINCT ", ") OVER (ORDER BY 1)"), ("(", " ** 2)")),
-    "text": (("upper(", " || 'x')"), ("split_part(", ", 'a', 1)")),
+    "text": (("reverse(", ")"), ("array_to_string([", "], 'a')")),
 }
 """The words before and after an expression of each sort that make the query a refused one."""
 
@@ -219,7 +219,7 @@ def _correlation(w: Writer, rows: Scope, outer: Scope) -> Part:
     if not pairs:
         return Part("truth", ("TRUE",))
     one, other = w.pick(pairs)
-    sign = "=" if w.chance(70) else conditions.sign_for(w, one.sort)
+    sign = "=" if w.chance(70) else w.weighted(conditions.SIGNS)
     sides = Part(one.sort, (one.text,), "column"), Part(one.sort, (other.text,), "column of an outer query")
     return Part("truth", (sides[0], f" {sign} ", sides[1]), f"correlated by {sign}")
 
@@ -272,7 +272,7 @@ def _join_condition(w: Writer, left: Sequence[Named], right: Sequence[Named], bo
     pairs = [(one, other) for one in left for other in right if one.sort == other.sort != "double"]
     if pairs and w.chance(85):
         one, other = w.pick(pairs)
-        sign = "=" if w.chance(80) else conditions.sign_for(w, one.sort)
+        sign = "=" if w.chance(80) else w.weighted(conditions.SIGNS)
         tests.append(Part("truth", (one.text, f" {sign} ", other.text), f"joined by {sign}"))
     if not tests or w.chance(25):
         tests.append(conditions.condition(w, both, 1))

@@ -87,12 +87,12 @@ def _in_rows(w: Writer, scope: Scope) -> Part:
 
 def _compared(w: Writer, scope: Scope) -> Part:
     sort, (one,) = conditions.operands(w, replace(scope, nest=0), 1, 1)
-    return Part("truth", ("(", one, f" {conditions.sign_for(w, sort)} ", scalar(w, sort, scope), ")"))
+    return Part("truth", ("(", one, f" {w.weighted(conditions.SIGNS)} ", scalar(w, sort, scope), ")"))
 
 
 def _quantified(w: Writer, scope: Scope) -> Part:
     sort, (one,) = conditions.operands(w, replace(scope, nest=0), 1, 1)
     which, outer = w.pick(["ANY", "ALL"]), _visible(w, scope)
     query, _ = selects.select(w, [sort], outer, scope.nest - 1)
-    pieces = ("(", one, f" {conditions.sign_for(w, sort)} {which} (", query, "))")
+    pieces = ("(", one, f" {w.weighted(conditions.SIGNS)} {which} (", query, "))")
     return Part("truth", pieces, f"compared with {which}{_of(outer)}")

@@ -13,15 +13,10 @@ LITERALS = {
     "text": ("'a'", "''", "'ant'", "'a long text'", "'B'", "'b'"),
     "truth": ("TRUE", "FALSE", "CAST(NULL AS BOOLEAN)"),
 }
-LITERALS["long"] = LITERALS["text"]
 SQL_TYPES = {
     "int": "BIGINT", "decimal": "DECIMAL(18, 2)", "double": "DOUBLE", "date": "DATE", "text": "VARCHAR",
-    "truth": "BOOLEAN", "long": "VARCHAR",
+    "truth": "BOOLEAN",
 }  # fmt: skip
-
-
-TEXTS = ("text", "long")
-"""Sorts of which the smallest or largest value is mostly refused, except that of a column of the sort `text`."""
 
 
 def value(w: Writer, sort: str, scope: Scope, depth: int) -> Part:
@@ -40,10 +35,8 @@ def leaf(w: Writer, sort: str, scope: Scope) -> Part:
     if sort == "double":
         return _quotient(w, scope, 0)
     own = scope.of(sort)
-    if scope.rows is not None and (not own or w.chance(60)) and (sort not in TEXTS or scope.rows.of("text")):
+    if scope.rows is not None and (not own or w.chance(60)):
         return aggregate(w, sort, scope.rows)
-    if sort == "text" and scope.of("long") and w.chance(7):
-        return Part(sort, (w.pick(scope.of("long")),), "column")
     if scope.outer is not None and scope.outer.of(sort) and w.chance(30):
         return Part(sort, (w.pick(scope.outer.of(sort)),), "column of an outer query")
     if own and w.chance(85):
@@ -165,6 +158,8 @@ COMPOSITES: dict[str, list[Make]] = {
         _call("int", "sign(", "int", "sign"),
         _call("int", "CAST(floor(", "decimal", "floor", ") AS BIGINT)"),
         _call("int", "length(", "text", "length"),
+        _call("int", "strlen(", "text", "strlen"),
+        _call("int", "position('a' IN ", "text", "position"),
         _call("int", "CAST(", "truth", "CAST AS INTEGER", " AS INTEGER)"),
         _call("int", "CAST(", "decimal", "CAST AS BIGINT", " AS BIGINT)"),
         _call("int", "CAST(", "int", "CAST AS BIGINT", " AS BIGINT)"),
@@ -209,7 +204,6 @@ COMPOSITES: dict[str, list[Make]] = {
         _later,
         _call("date", "CAST(date_trunc('month', ", "date", "date_trunc", ") AS DATE)"),
     ],
-    "long": _common("long")[:-2],
     "text": [
         *_common("text"),
         *_common("text"),
@@ -219,9 +213,26 @@ COMPOSITES: dict[str, list[Make]] = {
         _call("text", "upper(", "text", "upper"),
         _call("text", "lower(", "text", "lower"),
         _call("text", "trim(", "text", "trim"),
+        _call("text", "ltrim(", "text", "ltrim", ", 'a ')"),
         _call("text", "left(", "text 1|2", "left"),
+        _call("text", "left(", "text 8|-1|-3", "left of any length"),
+        _call("text", "right(", "text 0|1|9|-2", "right"),
+        _call("text", "substring(", "text -3|0|4 8|40", "substring of any length"),
+        _call("text", "substring(", "text int", "substring of a place"),
         _binary("text", "||", left="text", right="text"),
+        _binary("text", "||", left="text", right="text"),
+        _binary("text", "||", left="text", right="int"),
+        _call("text", "concat(", "text int text", "concat"),
+        _call("text", "concat_ws('-', ", "text text date", "concat_ws"),
+        _call("text", "replace(", "text text text", "replace"),
+        _call("text", "replace(", "text", "replace", ", 'a', 'éé')"),
+        _call("text", "lpad(", "text 0|3|7", "lpad", ", 'é-')"),
+        _call("text", "rpad(", "text 0|3|7", "rpad", ", 'é-')"),
+        _call("text", "split_part(", "text", "split_part", ", ' ', 2)"),
+        _call("text", "split_part(", "text text 1|2|-1", "split_part"),
         _call("text", "CAST(", "int", "CAST AS VARCHAR", " AS VARCHAR)"),
+        _call("text", "CAST(", "decimal", "CAST AS VARCHAR", " AS VARCHAR)"),
+        _call("text", "CAST(", "date", "CAST AS VARCHAR", " AS VARCHAR)"),
         _call("text", "CAST(", "truth", "CAST AS VARCHAR", " AS VARCHAR)"),
     ],
 }  # fmt: skip
@@ -239,9 +250,6 @@ def aggregate(w: Writer, sort: str, rows: Scope) -> Part:
 
 def _calls(w: Writer, sort: str, rows: Scope) -> Part:
     depth = w.pick([0, 0, 1])
-    if sort in TEXTS and rows.of("text"):
-        name = w.pick(["min", "max"])
-        return Part(sort, (f"{name}(", Part("text", (w.pick(rows.of("text")),), "column"), ")"), name)
     if sort == "int" and w.chance(60):
         if w.chance(40):
             return Part("int", ("count(*)",), "count(*)")

@@ -73,8 +73,6 @@ def sort_of(field: Field) -> str:
             return "date"
         case "bool":
             return "truth"
-        case "text":
-            return "long"
         case _:
             return "text"
 

@@ -45,6 +45,26 @@ def number(choices: Choices, schema: Schema, depth: int = 2) -> Expr:
     return grown if fits(grown, schema) else leaf
 
 
+def text(choices: Choices, schema: Schema) -> Expr:
+    """Draw a text that is made of columns and constants."""
+    columns = [col[field.name] for field in schema.fields if field.type.kind in ("text", "code", "short")]
+    leaf, other = choices.pick(columns or [Expr(literal(LONG))]), choices.pick([*columns, "été", ""])
+    made = choices.pick([
+        lambda of: of.concat("-", other),
+        lambda of: of.upper(),
+        lambda of: of.trim("a é"),
+        lambda of: of.replace("a", choices.pick([other, "", "long"])),
+        lambda of: of.substring(choices.pick([1, 3, -4]), choices.pick([9, 40])),
+        lambda of: of.left(choices.pick([8, -2])),
+        lambda of: of.right(choices.pick([9, -1])),
+        lambda of: of.lpad(choices.pick([2, 9]), "é-"),
+        lambda of: of.split_part(choices.pick([" ", "o"]), choices.pick([1, 2, -1])),
+        lambda of: of.coalesce(other).concat(of.length().cast("VARCHAR")),
+        lambda of: when(of == other, of.lower()).otherwise("none"),
+    ])  # fmt: skip
+    return made(leaf if choices.chance(60) else made(leaf))
+
+
 CONSTANTS = [0, 1, -3, Decimal("0.5"), Decimal("1.25"), Decimal("2.0")]
 
 
@@ -107,6 +127,10 @@ def conditions_on(field: Field) -> list[Expr]:
                 it.like("a%x%t%"),
                 it == LONG,
                 it.like("%1"),
+                it.like("_ %g_t%"),
+                it.upper() == "B",
+                it.concat("x").contains("tx"),
+                it.length() > 9,
                 it.substring(2, 3) == " lo",
                 it == it,  # noqa: PLR0124
             ]

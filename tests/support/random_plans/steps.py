@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from support.random_plans.choices import Choices
 from support.random_plans.columns import apart, keys_between, shaped, unused
-from support.random_plans.expressions import condition, fits, number
+from support.random_plans.expressions import condition, fits, number, text
 from support.written_plans.thresholds import above, below
 
 from deltamark.dataflow.language.collection import Collection
@@ -65,7 +65,7 @@ def select(choices: Choices, pool: list[Grown]) -> Grown:
     given = linear(choices, pool)
     names = choices.picks(given.rows.schema.names, most=3)
     (computed,) = unused(given.rows.schema.names, "x")
-    term = choices.pick([number, number, condition])(choices, given.rows.schema)
+    term = choices.pick([number, number, condition, text])(choices, given.rows.schema)
     return Grown(given.rows.select(*names, **{computed: term}), given.signed)
 
 

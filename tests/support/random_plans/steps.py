@@ -22,7 +22,7 @@ from deltamark.dataflow.language.windows import (
     running_smallest,
     running_sum,
 )
-from deltamark.dataflow.types import Schema
+from deltamark.dataflow.types import DOUBLE, Schema
 
 
 @dataclass(frozen=True)
@@ -117,6 +117,9 @@ def aggregated(choices: Choices, kind: str, schema: Schema) -> SumExpr | RatioEx
         case "count":
             return count()
         case "sum":
+            doubles = [each.name for each in schema.fields if each.type == DOUBLE]
+            if doubles and choices.chance(60):
+                return col[choices.pick(doubles)].sum()
             return SumExpr(number(choices, schema))
     return RatioExpr(SumExpr(number(choices, schema)), count())
 

@@ -16,7 +16,7 @@ from deltamark.dataflow.scalars.expressions import (
     Interval,
     SqlType,
 )
-from deltamark.dataflow.scalars.functions import DIVIDE, FUNCTIONS, WHOLE_QUOTIENT
+from deltamark.dataflow.scalars.functions import DIVIDE, FUNCTIONS, WHOLE_QUOTIENT, bucket
 from deltamark.dataflow.scalars.texts import ILIKE, LIKE, PREFIX, SPLIT_PART
 from deltamark.dataflow.scalars.values import DOUBLES
 from deltamark.dataflow.sql.fragments import Json, objects, raises_for_several_rows
@@ -190,6 +190,8 @@ class ExpressionReader:
                 return tree.Coalesce(args, place)
             case "+" | "-", _ if any(intervals):
                 return _shifted(name, args, intervals, place)
+            case "time_bucket", (tree.Constant(value=Interval() as width), moment):
+                return tree.Call(bucket(width), (moment,), type_, place)
             case "!~~" | "!~~*", _:
                 return tree.Not(tree.Call(LIKE if name == "!~~" else ILIKE, args, type_, place), place)
             case "array_extract", (tree.Unknown("string_split", (text, separator)), number):

@@ -18,9 +18,10 @@ from deltamark.dataflow.operators.aggregate import Aggregate, Sum
 from deltamark.dataflow.operators.derived import Piece
 from deltamark.dataflow.operators.node import is_unique
 from deltamark.dataflow.passes.expansion import side_by_side
-from deltamark.dataflow.plan.terms import Coalesce, Constant, Equal, Ratio, Term, column, number, product
+from deltamark.dataflow.plan.terms import Coalesce, Constant, Equal, Ratio, Term, column, double, number, product
 from deltamark.dataflow.scalars import values
 from deltamark.dataflow.scalars.comparisons import first_known
+from deltamark.dataflow.scalars.doubles import in_double, is_double
 from deltamark.dataflow.scalars.expressions import Column, Expression, SqlType
 from deltamark.dataflow.scalars.values import (
     TRUE,
@@ -74,7 +75,7 @@ class AggregateCall:
 
 def aggregated(rows: Rows, groups: Sequence[Expression[int]], calls: Sequence[AggregateCall]) -> Rows:
     """Compute aggregates of groups. Without groups there is one row."""
-    keys = [rows.cell(each) for each in groups]
+    keys = [values.in_one_column(rows.cell(each)) for each in groups]
     rows, names = rows.as_columns(keys, "key")
     pieces = Pieces(rows, tuple(dict.fromkeys(names)), names)
     results = [pieces.result(each) for each in calls]
@@ -146,7 +147,8 @@ class Pieces:
         if call.function in COUNTS:
             return partial(_count, self._counted(known, sums))
         term, divisor = summand(value.term, call)
-        summed = self._added(sums, SumExpr(chosen(surely(known), term, number(0, term.type.scale))))
+        nothing = double(0) if term.type.kind == "double" else number(0, term.type.scale)
+        summed = self._added(sums, SumExpr(chosen(surely(known), term, nothing)))
         if call.function in MEANS:
             return partial(_mean, summed, self._counted(known, sums), divisor)
         counted = "" if known is TRUE else self._counted(known, sums)
@@ -170,9 +172,9 @@ class Pieces:
         return self._names[-1]
 
     def _known_rows(self, call: AggregateCall) -> tuple[Rows, Cell]:
-        """Return the rows that an aggregate reads and whose argument is not NULL, and the argument."""
+        """Return the rows that an aggregate reads and whose argument is not NULL, and the argument in one column."""
         condition = () if call.condition is None else (self._rows.truth(call.condition),)
-        rows = self._rows.with_cells([self._rows.cell(call.args[0])]).where(*condition)
+        rows = self._rows.with_cells([values.in_one_column(self._rows.cell(call.args[0]))]).where(*condition)
         rows = without_null(rows, rows.cells)
         return rows, rows.cells[0]
 
@@ -182,7 +184,7 @@ class Pieces:
 
     def _extreme(self, call: AggregateCall) -> Result:
         rows, cell = self._known_rows(call)
-        term = stored_term(Value(value_of(cell).term), f"as the argument of {call.name}")
+        term = stored_term(Value(value_of(cell).term))
         name = self._named(call.function)
         found = self._values(name, rows, term)
         if term.type.kind == "text":
@@ -195,8 +197,8 @@ class Pieces:
 
     def _distinct(self, call: AggregateCall) -> Result:
         rows, cell = self._known_rows(call)
-        name, use = self._named("value"), f"as the argument of {call.name}"
-        seen = self._found[name] = self._values(name, rows, stored_term(cell, use)).distinct()
+        name = self._named("value")
+        seen = self._found[name] = self._values(name, rows, stored_term(cell)).distinct()
         types = {field.name: field.type for field in seen.schema.fields}
         sums: dict[str, SumExpr] = {}
         argument = values.cell_of(name, cell, types)
@@ -219,13 +221,12 @@ def added_up(groups: Collection, keys: tuple[str, ...], sums: Iterable[str]) -> 
 
 
 def summand(term: Term | Ratio, call: AggregateCall) -> tuple[Term, Term | None]:
-    """Return the number to sum, and the constant by which the sum is divided."""
-    divisor = None
-    if isinstance(term, Ratio):
-        divisor = term.denominator
-        if not isinstance(divisor, Constant):
-            raise unsupported(f"{call.name} of a quotient", call.place)
-        term = term.numerator
+    """Return the number to sum, and the constant by which the sum is divided; other quotients are doubles."""
+    divisor: Term | None = None
+    if isinstance(term, Ratio) and isinstance(term.denominator, Constant) and term.denominator.value != 0:
+        divisor, term = term.denominator, term.numerator
+    if isinstance(term, Ratio) or is_double(term):
+        return in_double(term), None
     term = as_number(term)
     if term.type.kind != "int":
         raise unsupported(f"{call.name} of a value that is no number", call.place)
@@ -261,6 +262,8 @@ def _mean(summed: str, counted: str, divisor: Term | None, types: Types) -> Valu
     value, count = (values.stored_value(each, types[each]).term for each in (summed, counted))
     assert not isinstance(value, Ratio)
     assert not isinstance(count, Ratio)
+    if is_double(value):
+        return Value(in_double(Ratio(value, count)), _missing(counted, types))
     below = positive(count)
     if divisor is not None:
         below = product(below, divisor)

@@ -30,7 +30,7 @@ from deltamark.dataflow.scalars.values import (
     value_of,
 )
 from deltamark.dataflow.sql.problems import unsupported
-from deltamark.dataflow.sql.rows import Rows, stored_term, without_null
+from deltamark.dataflow.sql.rows import Rows, without_null
 from deltamark.dataflow.types import Schema
 
 EQUALITIES = (Comparator.EQUAL, Comparator.NOT_DISTINCT)
@@ -255,8 +255,7 @@ def _single_partners(left: Rows, right: Rows, conditions: Sequence[Expression[in
 
 def copies(rows: Rows) -> Rows:
     """Number the copies of each row, so that no two rows are equal."""
-    for each in rows.cells:
-        stored_term(each)  # a quotient is an error
+    rows = rows.with_cells(map(values.in_one_column, rows.cells))
     names = rows.collection.schema.names
     return Rows(rows.collection.window(names, (), None, **{fresh("copy", names): row_number()}), rows.cells)
 

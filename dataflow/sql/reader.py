@@ -393,7 +393,7 @@ class Reader:
             zero = Value(number(0))
             if is_row:
                 return [self._diagnosis.expression(each.args[0], columns) if each.args else zero for each in calls]
-            found = [self._diagnosis.key(each, columns, "in GROUP BY") for each in groups]
+            found = [self._diagnosis.expression(each, columns) for each in groups]
             keys = [each for each, cell in zip(groups, found, strict=True) if not isinstance(cell, Refused)]
             results = [self._diagnosis.aggregate(each, rows, keys, columns) for each in calls]
             return [*found, *results, *(zero for _ in functions)]
@@ -413,19 +413,14 @@ class Reader:
 
         def examined() -> Sequence[Cell]:
             for each in (*targets, *(order.expression for order in orders)):
-                self._diagnosis.key(each, below.columns, "in DISTINCT ON or its ORDER BY")
+                self._diagnosis.expression(each, below.columns)
             return below.rows.cells
 
         made = self._diagnosis.made(lambda: first_of_each(below.rows, targets, orders), examined)
         return Table.of(made, below.origins)
 
     def _made_distinct(self, below: Settled) -> Settled:
-        def examined() -> Sequence[Cell]:
-            for at in range(len(below.origins)):
-                self._diagnosis.key(Column(at), below.columns, "in distinct rows")
-            return below.rows.cells
-
-        return below._replace(rows=self._diagnosis.made(lambda: distinct(below.rows), examined))
+        return below._replace(rows=self._diagnosis.made(lambda: distinct(below.rows), lambda: below.rows.cells))
 
     def _set(self, node: Json) -> Table:
         kind, is_all = node["type"].removeprefix("LOGICAL_"), node.get("setop_all")
@@ -456,7 +451,7 @@ class Reader:
     def _first(self, below: Settled, orders: Sequence[Order], count: int, offset: int) -> Table:
         def examined() -> Sequence[Cell]:
             for each in orders:
-                self._diagnosis.key(each.expression, below.columns, "in ORDER BY")
+                self._diagnosis.expression(each.expression, below.columns)
             return below.rows.cells
 
         most = None if count == ALL_ROWS else count

@@ -34,8 +34,8 @@ from deltamark.dataflow.scalars.expressions import (
 from deltamark.dataflow.scalars.values import Cell, Value, either, negated, positive, value_of
 from deltamark.dataflow.sql.groups import COUNTS, EXTREMES, MEANS, SUMS, AggregateCall, aggregated, summand
 from deltamark.dataflow.sql.problems import unsupported
-from deltamark.dataflow.sql.rows import MAX_ROWS, Order, Rows, order_keys, ordered, stored_term, without_unread_columns
-from deltamark.dataflow.types import Type
+from deltamark.dataflow.sql.rows import MAX_ROWS, Order, Rows, order_keys, ordered, without_unread_columns
+from deltamark.dataflow.types import MICROSECONDS_PER_DAY, Type
 
 if TYPE_CHECKING:
     from deltamark.dataflow.sql.written import Place
@@ -207,17 +207,14 @@ class _Windows:
             self._cells.append(cell)
         return f"c{self._cells.index(cell)}"
 
-    def _key(self, cell: Cell, use: str) -> str:
-        stored_term(cell, use)  # a quotient is an error
-        return self._stored(cell)
-
     def _keys(self, call: WindowCall) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(self._key(self._rows.cell(each), "in PARTITION BY") for each in call.partitions))
+        cells = (values.in_one_column(self._rows.cell(each)) for each in call.partitions)
+        return tuple(dict.fromkeys(map(self._stored, cells)))
 
     def _spec(self, call: WindowCall) -> Spec:
         keys, order = self._keys(call), dict[str, str]()
         for cell, descending in order_keys(self._rows, call.orders):
-            name = self._key(cell, "in ORDER BY of a window")
+            name = self._stored(cell)
             order.setdefault(name, f"-{name}" if descending else name)
         return keys, tuple(order.values())
 
@@ -270,11 +267,13 @@ class _Windows:
         if call.function in COUNTS:
             return self._number(self._in_frame(call, "count" if counted else "rows", counted))
         if call.function in EXTREMES:
-            cell = Value(value.term, missing)
-            name = self._key(cell, f"as the argument of {call.aggregate.name}")
+            cell = values.in_one_column(Value(value.term, missing))
+            name = self._stored(cell)
             kind: Summary = "smallest" if EXTREMES[call.function] == "smallest" else "largest"
             return partial(_stored_as, self._in_frame(call, kind, name), cell)
         term, divisor = summand(value.term, call.aggregate)
+        if term.type.kind == "double":
+            raise unsupported(f"{call.aggregate.name} of doubles over a frame", call.place)
         summed = self._in_frame(call, "sum", self._stored(Value(term, missing)))
         if call.function not in MEANS:
             return partial(_divided, summed, divisor)
@@ -314,6 +313,8 @@ class _Windows:
         match None if isinstance(key, Ratio) else key.type, end.distance:
             case Type(kind="date"), Constant(value=Interval(0, days, 0)):
                 return days
+            case Type(kind="timestamp" | "timestamptz"), Constant(value=Interval(0, days, micros)):
+                return days * MICROSECONDS_PER_DAY + micros
             case Type(kind="date"), Constant(SqlType(scale=0), int(days)):
                 return days
             case Type(kind="int", scale=places), Constant(SqlType(scale=scale), int(distance)):

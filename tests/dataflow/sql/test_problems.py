@@ -39,7 +39,7 @@ MARKED = {
         having
           ln(sum(b)) > 1 -- !
         order by
-          sum(b) / count(b) -- !
+          sum(b) / count(b)
         limit 3""",
     "joins of each kind": """
         select x.a from t as x
@@ -82,11 +82,6 @@ MARKED = {
         ) as w, (
           select sqrt(b) + 1 from u -- !
         ) as x from t""",
-    "bounds": """
-        select
-          wide * wide as v, -- !
-          wide + wide + wide as w -- !
-        from t""",
     "a product that fits after a division of both sides": """
         select a from t where wide * 100 >
           sqrt(b) * wide -- !""",
@@ -105,13 +100,9 @@ MARKED = {
         from t group by rollup (a, b)
         except all
         select a, b, b / 2 from t""",
-    "an order of quotients": """
-        select a / 2 as q, -- !
-          b
-        from t order by q, b limit 2""",
     "values": """
         select y from (values (1),
-          (sqrt(2)) -- !
+          (random()) -- !
         ) as v(y)""",
 }
 """Texts, in which a comment marks each line of a problem: -- ! for one, -- !! for two."""
@@ -137,8 +128,8 @@ def test_each_problem_is_listed_once_with_its_line(name):
 
 
 ALONE = [
-    "sqrt(a)", "md5(s)", "reverse(s)", "regexp_replace(s, 'a', 'b')", "a // b", "ascii(s)", "wide * wide", "s[1]",
-    "a / b + b / a", "sum(distinct a) over (order by b)", "(a, b)", "repeat(s, 2)",
+    "sqrt(a)", "md5(s)", "reverse(s)", "regexp_replace(s, 'a', 'b')", "a // b", "ascii(s)", "a ** 2", "s[1]",
+    "ln(a)", "sum(distinct a) over (order by b)", "(a, b)", "repeat(s, 2)",
 ]  # fmt: skip
 
 
@@ -160,7 +151,7 @@ def test_problems_together_are_those_of_each_alone(first):
 def test_the_text_with_all_problems_corrected_is_accepted():
     text = MARKED["each clause"]
     for refused, corrected in (
-        ("median(b)", "max(b)"), ("md5(s)", "s"), ("ln(sum(b))", "sum(b)"), ("sum(b) / count(b)", "sum(b)"),
+        ("median(b)", "max(b)"), ("md5(s)", "s"), ("ln(sum(b))", "sum(b)"),
     ):  # fmt: skip
         text = text.replace(refused, corrected)
     assert sql(text, RELATIONS).schema.names == ("a", "n", "m")

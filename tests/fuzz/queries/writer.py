@@ -73,6 +73,10 @@ def sort_of(field: Field) -> str:
             return "date"
         case "bool":
             return "truth"
+        case "double":
+            return "float"
+        case "timestamp":
+            return "moment"
         case _:
             return "text"
 

@@ -35,7 +35,7 @@ from deltamark.dataflow.language.windows import (
     values_between,
 )
 from deltamark.dataflow.operators.frames import EXCLUSIONS, Frame
-from deltamark.dataflow.types import Schema
+from deltamark.dataflow.types import DOUBLE, Schema
 
 
 @dataclass(frozen=True)
@@ -130,6 +130,9 @@ def aggregated(choices: Choices, kind: str, schema: Schema) -> SumExpr | RatioEx
         case "count":
             return count()
         case "sum":
+            doubles = [each.name for each in schema.fields if each.type == DOUBLE]
+            if doubles and choices.chance(60):
+                return col[choices.pick(doubles)].sum()
             return SumExpr(number(choices, schema))
     return RatioExpr(SumExpr(number(choices, schema)), count())
 

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from deltamark.dataflow.plan.terms import (
     Add,
     And,
+    Checked,
     Coalesce,
     Column,
     Constant,
+    DoubleArithmetic,
+    DoubleFunction,
     Equal,
+    FromDouble,
     IsNull,
     Less,
     Lookup,
@@ -29,10 +36,11 @@ from deltamark.dataflow.plan.terms import (
     Term,
     Text,
     TextCall,
+    ToDouble,
     When,
 )
 from deltamark.dataflow.scalars.texts import MEANINGS
-from deltamark.dataflow.types import EPOCH, NULL, pack_short, unpack_short
+from deltamark.dataflow.types import DOUBLE, EPOCH, LARGEST, NULL, pack_short, stored_double, unpack_short, value_of
 
 
 def ordered(value: Any) -> Any:
@@ -91,6 +99,63 @@ OTHER_CALLS: dict[str, Callable[..., Any]] = {
     "split_part": part,
 }
 
+
+def double_of(stored: int) -> float:
+    return float("nan") if stored == NULL else value_of(DOUBLE, stored)
+
+
+def to_double(term: ToDouble, number: int) -> int:
+    """Divide a number by a power of ten; one of more than 53 bits before and behind the decimal point."""
+    power, size = 10**term.number.type.scale, abs(number)
+    if size <= 2**53 or power == 1:
+        return stored_double(number / power if size <= 2**53 else float(number))
+    value = float(size // power) + float(size % power) / float(power)
+    return stored_double(-value if number < 0 else value)
+
+
+def double_arithmetic(term: DoubleArithmetic, left: int, right: int) -> int:
+    x, y = np.float64(double_of(left)), np.float64(double_of(right))
+    functions = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "%": np.fmod}
+    with np.errstate(all="ignore"):
+        return stored_double(float(functions[term.sign](x, y)))
+
+
+def half_away(value: float) -> float:
+    if not math.isfinite(value):
+        return value
+    whole = float(np.floor(abs(value)))
+    return math.copysign(whole + (abs(value) - whole >= 0.5), value)
+
+
+def double_function(term: DoubleFunction, stored: int) -> int:
+    value = np.float64(double_of(stored))
+    with np.errstate(all="ignore"):
+        if term.function == "round":
+            power = 10.0 ** abs(term.places)
+            found = half_away(value / power) * power if term.places < 0 else half_away(value * power) / power
+            value = found if math.isfinite(found) else value
+        elif term.function == "float":
+            value = np.float64(np.float32(value))
+        else:
+            value = {"abs": np.abs, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "sqrt": np.sqrt}[
+                term.function
+            ](value)
+    return stored_double(float(value))
+
+
+def from_double(term: FromDouble, stored: int) -> int:
+    value = double_of(stored) * 10.0**term.type.scale
+    rounded = round(value) if term.to_even else half_away(value)
+    assert abs(rounded) <= LARGEST
+    return int(rounded)
+
+
+def checked(term: Checked, left: int, right: int) -> int:
+    found = {"+": left + right, "-": left - right, "*": left * right}[term.sign]
+    assert abs(found) <= LARGEST
+    return found
+
+
 TERMS: dict[type[Term], Callable[..., Any]] = {
     Constant: lambda term: term.value,
     Add: lambda _, left, right: left + right,
@@ -112,4 +177,9 @@ TERMS: dict[type[Term], Callable[..., Any]] = {
     When: lambda _, test, value, otherwise: value if test else otherwise,
     IsNull: lambda _, value: value == NULL,
     Coalesce: lambda _, value, otherwise: otherwise if value == NULL else value,
+    ToDouble: to_double,
+    FromDouble: from_double,
+    DoubleArithmetic: double_arithmetic,
+    DoubleFunction: double_function,
+    Checked: checked,
 }

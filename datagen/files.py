@@ -267,17 +267,18 @@ class _Ordering:
         """Put members into the order of the rows to which they belong, if these have one version each."""
         if not relation.member_of:
             return relation
-        owner, column = relation.member_of, _quoted(relation.reference_to(relation.member_of))
-        key = _quoted(self._sources[owner].relation.key[0])
+        owner, columns = relation.member_of, relation.reference_to(relation.member_of).split()
+        key = [_quoted(name) for name in self._sources[owner].relation.key]
         rows, keys = self._connection.execute(
-            f"SELECT count(*), count(DISTINCT {key}) FROM {_quoted(owner)}"
+            f"SELECT count(*), count(DISTINCT ({', '.join(key)})) FROM {_quoted(owner)}"
         ).fetchone() or (0, 0)
         if rows != keys:
             return replace(relation, member_of="")
+        equal = " AND ".join(f"m.{_quoted(column)} = o.{name}" for column, name in zip(columns, key, strict=True))
         self._connection.execute(f"""
             CREATE OR REPLACE TABLE {_quoted(relation.name)} AS
             SELECT m.* REPLACE (row_number() OVER (ORDER BY o._row_, m._row_) - 1 AS _row_)
-            FROM {_quoted(relation.name)} AS m LEFT JOIN {_quoted(owner)} AS o ON m.{column} = o.{key}
+            FROM {_quoted(relation.name)} AS m LEFT JOIN {_quoted(owner)} AS o ON {equal}
         """)
         return relation
 

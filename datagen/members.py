@@ -6,13 +6,14 @@ because the workloads in which rows come and go with their members depend on the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 
-from deltamark.datagen.manifest import Chunk, RelationFiles, folder_of
+from deltamark.datagen.manifest import MAX_INT64, Bounds, Chunk, RelationFiles, folder_of
 from deltamark.datagen.prebatch import write_arrow
 from deltamark.datagen.schema import FIRST_SCHEMA, Relation, Relations
 from deltamark.errors import DeltamarkError
@@ -60,9 +61,11 @@ def _first_members(
     into: Path, member: Relation, owner: Relation, relations: dict[str, RelationFiles]
 ) -> Iterator[np.ndarray]:
     """Yield the positions of the first members of all rows, and then the number of members."""
-    runs = _Runs(_values(into, relations[member.name].chunks, member.reference_to(owner.name)), member, owner)
+    bounds = [relations[owner.name].bounds[column] for column in owner.key]
+    columns = member.reference_to(owner.name).split()
+    runs = _Runs(_keys(into, relations[member.name].chunks, columns, bounds), member, owner)
     position = 0
-    for keys in _values(into, relations[owner.name].chunks, owner.key[0]):
+    for keys in _keys(into, relations[owner.name].chunks, owner.key, bounds):
         ends = position + np.cumsum(runs.of(keys))
         yield np.concatenate([[position], ends[:-1]]) if len(ends) else np.empty(0, np.int64)
         position = int(ends[-1]) if len(ends) else position
@@ -109,6 +112,23 @@ class _Runs:
         return DeltamarkError(f"{self._said} do not belong together", actual, "correct the data or its description")
 
 
-def _values(into: Path, chunks: Sequence[Chunk], column: str) -> Iterator[np.ndarray]:
+def _keys(
+    into: Path, chunks: Sequence[Chunk], columns: Sequence[str], bounds: Sequence[Bounds]
+) -> Iterator[np.ndarray]:
+    """Yield the keys of the rows of each file, a number for each; with several columns -1 for a key out of bounds."""
+    ranges = [(int(low), int(high) - int(low) + 1) for low, high in bounds]
+    if len(columns) > 1 and math.prod(size for _, size in ranges) > MAX_INT64:
+        raise DeltamarkError("a key with too many possible values", ", ".join(columns), "leave member_of out")
     for chunk in chunks:
-        yield pa.ipc.open_file(pa.memory_map(str(into / chunk.file))).get_batch(0).column(column).to_numpy()
+        batch = pa.ipc.open_file(pa.memory_map(str(into / chunk.file))).get_batch(0)
+        values = [batch.column(column).to_numpy() for column in columns]
+        yield values[0] if len(values) == 1 else _combined(values, ranges)
+
+
+def _combined(values: Sequence[np.ndarray], ranges: Sequence[tuple[int, int]]) -> np.ndarray:
+    """Number the keys of several columns. ranges: the least value of each column, and the number of possible ones."""
+    keys, known = np.zeros(len(values[0]), np.int64), np.ones(len(values[0]), bool)
+    for column, (low, size) in zip(values, ranges, strict=True):
+        known &= (column >= low) & (column < low + size)
+        keys = keys * size + (column - low)
+    return np.where(known, keys, -1)

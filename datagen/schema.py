@@ -88,10 +88,10 @@ class Relation:
     """A relation.
 
     key: the columns of the primary key. prefix: begins the names of the columns in SQL, as in `l_orderkey`.
-    references: pairs of a column and the relation to whose key it refers. member_of: the relation to whose rows the
-    rows of this one belong, in the same order, and one after another. changing: the columns that get other values in
-    `update` and `churn`, all at once or in turn. repeats_keys: whether two rows have equal values in the key, so that
-    it is no promise to an engine.
+    references: pairs of a column and the relation to whose key it refers; columns that refer to a key of several are
+    one text, with spaces between them. member_of: the relation to whose rows the rows of this one belong, in the same
+    order, and one after another. changing: the columns that get other values in `update` and `churn`, all at once or in
+    turn. repeats_keys: whether two rows have equal values in the key, so that it is no promise to an engine.
     """
 
     name: str
@@ -124,7 +124,7 @@ class Relation:
         return self._by_name[name]
 
     def reference_to(self, other: str) -> str:
-        """Return the column that refers to another relation, or an empty string."""
+        """Return the first column, or the columns, that refer to another relation, or an empty string."""
         return next((column for column, to in self.references if to == other), "")
 
 
@@ -169,8 +169,13 @@ class Relations(Mapping[str, Relation]):
         return [each for each in self.values() if role in each.roles]
 
     @cached_property
-    def events(self) -> Relation | None:
-        return next(iter(self.having("events")), None)
+    def events(self) -> list[Relation]:
+        return self.having("events")
+
+    @cached_property
+    def moving(self) -> Mapping[str, str]:
+        """The relations of events and their members, each with the relation whose events come and go with its rows."""
+        return {name: each.name for each in self.events for name in (each.name, *self.members(each.name))}
 
     def members(self, name: str) -> list[str]:
         """Return the relations whose rows belong to the rows of another one."""

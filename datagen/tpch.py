@@ -176,7 +176,7 @@ PART_SF = Decimal("0.25")
 class PartTask:
     """A part of every relation, to be generated into the directory `target`."""
 
-    sf: Decimal
+    command: tuple[str, ...]
     part: int
     parts: int
     target: Path
@@ -194,12 +194,17 @@ def part_count(sf: Decimal, parallelism: int) -> int:
     return parallelism * math.ceil(sf / (PART_SF * parallelism))
 
 
-def generate(spark: SparkSession, sf: Decimal, into: Path, parts: int, report: Callable[[int, int], None]) -> None:
-    """Generate the missing directories of `into`/part-1 to part-`parts`; report the parts done."""
+def generate(
+    spark: SparkSession, command: tuple[str, ...], into: Path, parts: int, report: Callable[[int, int], None]
+) -> None:
+    """Generate the missing directories of `into`/part-1 to part-`parts`; report the parts done.
+
+    command: tpchgen-cli, or its successor tpcgen-cli, with the format of the files and the scale factor.
+    """
     names = [into / f"part-{part}" for part in range(1, parts + 1)]
     for unfinished in into.glob("making-*"):
         shutil.rmtree(unfinished, ignore_errors=True)
-    tasks = [PartTask(sf, part, parts, name) for part, name in enumerate(names, 1) if not name.exists()]
+    tasks = [PartTask(command, part, parts, name) for part, name in enumerate(names, 1) if not name.exists()]
     if tasks:
         run_tasks(spark, run_part, tasks, lambda: report(sum(map(Path.exists, names)), parts))
     report(parts, parts)
@@ -209,14 +214,15 @@ def run_part(task: PartTask) -> None:
     """Run the generator into a temporary directory, and rename that to the target."""
     making = task.target.with_name(f"making-{uuid.uuid4().hex}")
     command = [
-        find_generator(), "parquet", "-s", str(task.sf), "-o", str(making), "-p", str(task.parts),
-        "--part", str(task.part), "--num-threads", "1", "--quiet", "--compression", "UNCOMPRESSED",
+        *task.command, "-o", str(making), "-p", str(task.parts), "--part", str(task.part), "--num-threads", "1",
+        "--quiet", "--compression", "UNCOMPRESSED",
     ]  # fmt: skip
     process = subprocess.run(command, capture_output=True, text=True, check=False)
     if process.returncode:
         message = (process.stderr.strip().splitlines() or ["no message"])[-1]
         shutil.rmtree(making, ignore_errors=True)
-        raise DeltamarkError(f"tpchgen-cli ended with {process.returncode}", message, "make room or give another DATA=")
+        program = Path(task.command[0]).name
+        raise DeltamarkError(f"{program} ended with {process.returncode}", message, "make room or give another DATA=")
     try:
         making.rename(task.target)
     except OSError:
@@ -260,7 +266,7 @@ class TpchGenerator(Source):
         parts = part_count(sf, session.sparkContext.defaultParallelism)
         parquet = making / f"parquet-{parts}"
         parquet.mkdir(parents=True, exist_ok=True)
-        generate(session, sf, parquet, parts, report)
+        generate(session, (find_generator(), "parquet", "-s", str(sf)), parquet, parts, report)
         return Parts(RELATIONS, {name: part_files(parquet, name) for name in RELATIONS})
 
 

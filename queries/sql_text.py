@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from deltamark.dataflow.language.collection import Collection
@@ -67,8 +67,13 @@ def _check_statement(path: Path, text: str) -> None:
         raise DeltamarkError("no SELECT in a file", f"{path}: {types[0].name}", "write one SELECT statement")
 
 
-def read_sql(path: Path, parameters: Mapping[str, Parameter] | None = None) -> SqlFile:
-    """Read a file of SQL. Without parameters, braces are those of the SQL."""
+def read_sql(
+    path: Path, parameters: Mapping[str, Parameter] | None = None, translated: Callable[[str], str] = str.strip
+) -> SqlFile:
+    """Read a file of SQL. Without parameters, braces are those of the SQL.
+
+    translated: translates the text into DuckDB's dialect.
+    """
     try:
         with naming(path):
             text = path.read_text(encoding="utf-8-sig")
@@ -76,7 +81,7 @@ def read_sql(path: Path, parameters: Mapping[str, Parameter] | None = None) -> S
         raise DeltamarkError("not a text in UTF-8", f"{path}: {error.reason}", "write one SELECT statement") from error
     if not text.strip():
         raise DeltamarkError("no SQL in a file", path, "write one SELECT statement")
-    text = text.strip().rstrip("; \n")
+    text = translated(text.strip().rstrip("; \n"))
     if not parameters:
         _check_statement(path, text)
         text = text.replace("{", "{{").replace("}", "}}")

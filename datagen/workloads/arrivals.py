@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -12,12 +13,13 @@ from deltamark.datagen.workloads.workload import (
     ChangedRows,
     Workload,
     WorkloadKind,
-    events_of,
     in_one_round,
     rows_in_step,
     without_events,
 )
 from deltamark.errors import DeltamarkError
+
+Rounds = TypeVar("Rounds", int, np.ndarray)
 
 MIN_ROUNDS_AHEAD = 1 << 12
 """The fewest rounds whose rows are computed at a time. Not tuned."""
@@ -40,7 +42,9 @@ class Insert(Workload):
 
 class Window(Workload):
     """window:N, a sliding window over the events: the other relations arrive in round 0; round r >= 1 inserts event
-    r-1 and, from r = N+1 on, retracts event r-1-N, each with its members. Never more than N events are live.
+    r-1 and, from r = N+1 on, retracts event r-1-N, each with its members. Never more than N events are live. If several
+    relations have events, this is the one with most rows, and those of another are spread evenly: of n events beside m,
+    event i arrives in round i*m//n + 1.
 
     In several cycles the first event arrives again after the last one, and rounds and times go on. An event has left
     before it arrives again, so its key is never live twice. The live rows are not consecutive where a cycle ends, so
@@ -51,67 +55,76 @@ class Window(Workload):
         self.name = f"window:{size}"
         self._size = size
         self.dataset = dataset
-        self._events = events_of(dataset).name
-        self._members = dataset.relations.members(self._events)
-        self._rows = dataset.rows(self._events)
-        self.rounds = cycles * self._rows + 1
-        if cycles > 1 and size >= self._rows:
-            remedy = f"at this scale at most window:{self._rows - 1}"
+        self._owner = dataset.relations.moving
+        self._events = {name: dataset.rows(name) for name in self._owner.values()}
+        self._cycle = max(self._events.values())
+        self.rounds = cycles * self._cycle + 1
+        if cycles > 1 and size >= self._cycle:
+            remedy = f"at this scale at most window:{self._cycle - 1}"
             raise DeltamarkError("an event would arrive again before it leaves", self.name, remedy)
 
     def most_live(self, name: str) -> int:
-        size = min(self._size, self._rows)
-        if name == self._events:
-            return size
-        if name in self._members:
-            first = self.dataset.first_members(name, 0, self._rows + 1)
-            if self.rounds > self._rows + 1:
-                first = np.concatenate([first, first[-1] + first[1 : size + 1]])
-            return int((first[size:] - first[: len(first) - size]).max())
-        return self.dataset.rows(name)
+        if name not in self._owner:
+            return self.dataset.rows(name)
+        size, owner = min(self._size, self._cycle), self._owner[name]
+        if name == owner:
+            return int(self._arrived(owner, size))
+        first = self.dataset.first_members(name, 0, self._events[owner] + 1)
+        last = self._cycle
+        if self.rounds > self._cycle + 1:
+            first, last = np.concatenate([first, first[-1] + first[1:]]), 2 * self._cycle
+        ends = np.arange(size, last + 1)
+        return int((first[self._arrived(owner, ends)] - first[self._arrived(owner, ends - size)]).max())
 
     def pieces(self, name: str, start: int, stop: int) -> list[ChangedRows]:
-        if name != self._events and name not in self._members:
+        if name not in self._owner:
             return self.all_at_once(name, start)
-        pieces = []
-        for diff, age in ((1, 1), (-1, 1 + self._size)):  # event e is inserted in round e+1, retracted in e+1+size
-            first, last = max(start, age), max(min(stop, self.rounds), age)
-            while first < last:
-                low = (first - age) % self._rows
-                high = min(low + last - first, self._rows)
-                pieces.append(self._piece(name, low, high, diff, first))
-                first += high - low
+        pieces, owner = [], self._owner[name]
+        for diff, delay in ((1, 1), (-1, 1 + self._size)):
+            last = max(min(stop, self.rounds) - delay, 0)
+            low, high = self._arrived(owner, max(start - delay, 0)), self._arrived(owner, last)
+            while low < high:
+                cycle, first = divmod(low, self._events[owner])
+                until = min(first + high - low, self._events[owner])
+                pieces.append(self._piece(name, range(first, until), diff, cycle * self._cycle + delay))
+                low += until - first
         return [piece for piece in pieces if len(piece.rows)]
 
-    def _piece(self, name: str, low: int, high: int, diff: int, round_: int) -> ChangedRows:
-        if name == self._events:
-            return ChangedRows(range(low, high), diff, round_)
-        first = self.dataset.first_members(name, low, high + 1)
-        rounds = np.repeat(np.arange(round_, round_ + high - low), np.diff(first))
-        return ChangedRows(range(int(first[0]), int(first[-1])), diff, round_, rounds)
+    def _arrived(self, owner: str, rounds: Rounds) -> Rounds:
+        """Return how many events of a relation arrive in some rounds, the first of which is round 1."""
+        return -(-rounds * self._events[owner] // max(self._cycle, 1))
+
+    def _piece(self, name: str, events: range, diff: int, begin: int) -> ChangedRows:
+        """Return a change of events in one cycle, or of their members. begin: the round of the first of the cycle."""
+        owner = self._owner[name]
+        if (rows := self._events[owner]) == self._cycle and name == owner:
+            return ChangedRows(events, diff, begin + events.start)
+        rounds = begin + np.arange(events.start, events.stop) * self._cycle // rows
+        if name == owner:
+            return ChangedRows(events, diff, int(rounds[0]), rounds)
+        first = self.dataset.first_members(name, events.start, events.stop + 1)
+        return ChangedRows(range(int(first[0]), int(first[-1])), diff, begin, np.repeat(rounds, np.diff(first)))
 
 
 class Refresh(Workload):
     """refresh:K, TPC-H's refresh functions: a load as in `insert` without the last K*S events (S: one in 1,000, at
     least one), for R rounds; then round R+2k inserts the next S of them, and round R+2k+1 retracts the S oldest ones.
-    Events come and go with their members.
+    Events come and go with their members. Each relation of events has an S of its own.
     """
 
     def __init__(self, dataset: Dataset, steps: int) -> None:
         self.name = f"refresh:{steps}"
         self.dataset = dataset
-        self._events = events_of(dataset).name
-        self._members = dataset.relations.members(self._events)
-        self._size = rows_in_step(dataset, self._events)
-        rows = dataset.rows(self._events)
-        self._loaded = rows - steps * self._size
-        if self._loaded < 0:
-            most = rows // self._size
-            cause = f"not enough {self._events} to hold back"
-            raise DeltamarkError(cause, self.name, f"at this scale at most refresh:{most}")
+        self._owner = dataset.relations.moving
+        self._size = {name: rows_in_step(dataset, name) for name in self._owner.values()}
+        self._loaded = {name: dataset.rows(name) - steps * size for name, size in self._size.items()}
+        for name, loaded in self._loaded.items():
+            if loaded < 0:
+                most = dataset.rows(name) // self._size[name]
+                cause = f"not enough {name} to hold back"
+                raise DeltamarkError(cause, self.name, f"at this scale at most refresh:{most}")
         self._load = {name: dataset.rows(name) for name in dataset.relations}
-        self._load[self._events] = self._loaded
-        self._load |= {name: self._first(name, self._loaded) for name in self._members}
+        self._load |= {name: self._first(name, self._loaded[owner]) for name, owner in self._owner.items()}
         self._load_rounds = max(self._load.values())
         self.rounds = self._load_rounds + 2 * steps
 
@@ -119,21 +132,21 @@ class Refresh(Workload):
         pieces = []
         if start < (loaded := min(stop, self._load[name])):
             pieces.append(ChangedRows(range(start, loaded), 1, start))
-        if name == self._events or name in self._members:
+        if name in self._owner:
             steps = range(max(start, self._load_rounds), min(stop, self.rounds))
             pieces += [piece for round_ in steps if len((piece := self._step(name, round_)).rows)]
         return pieces
 
     def _step(self, name: str, round_: int) -> ChangedRows:
+        owner = self._owner[name]
         step, retracts = divmod(round_ - self._load_rounds, 2)
-        low = step * self._size + (0 if retracts else self._loaded)
-        high = low + self._size
-        if name != self._events:
-            low, high = self._first(name, low), self._first(name, high)
-        return in_one_round(range(low, high), -1 if retracts else 1, round_)
+        low = step * self._size[owner] + (0 if retracts else self._loaded[owner])
+        rows = range(self._first(name, low), self._first(name, low + self._size[owner]))
+        return in_one_round(rows, -1 if retracts else 1, round_)
 
     def _first(self, name: str, event: int) -> int:
-        return int(self.dataset.first_members(name, event, event + 1)[0])
+        """Return the position of the first row of a relation that comes with an event, or with a later one."""
+        return event if name == self._owner[name] else int(self.dataset.first_members(name, event, event + 1)[0])
 
 
 class Slide(Workload):
@@ -147,7 +160,7 @@ class Slide(Workload):
         self.dataset = dataset
         self._size = size
         self._fixed = {each.name for each in dataset.relations.having("fixed")}
-        most = max(dataset.rows(name) for name in dataset.relations)
+        most = max((dataset.rows(name) for name in {*dataset.relations} - self._fixed), default=0)
         if size > most:
             remedy = f"at this scale at most slide:{most}"
             raise DeltamarkError("the window is longer than the longest relation", self.name, remedy)

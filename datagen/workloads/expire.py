@@ -8,13 +8,7 @@ import numpy as np
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.schema import NULL, Relation, Relations
-from deltamark.datagen.workloads.workload import (
-    ChangedRows,
-    Workload,
-    WorkloadKind,
-    events_of,
-    without_events,
-)
+from deltamark.datagen.workloads.workload import ChangedRows, Workload, WorkloadKind, without_events
 
 
 class Expire(Workload):
@@ -28,72 +22,72 @@ class Expire(Workload):
         self.name = f"expire:{days}"
         self.dataset = dataset
         self._age = days
-        self._events = events_of(dataset)
-        self._members = dataset.relations.members(self._events.name)
-        self.rounds = 2 + int(self._days.max(initial=0))
+        self._owner = dataset.relations.moving
+        self.rounds = 2 + max(int(days.max(initial=0)) for days in self._days.values())
 
     def most_live(self, name: str) -> int:
-        if name != self._events.name and name not in self._members:
+        if name not in self._owner:
             return self.dataset.rows(name)
-        sizes = self._sizes[name]
-        live = np.cumsum(np.bincount(self._days, sizes, self.rounds - 1))
-        leaving = np.cumsum(np.bincount(self._days, np.where(self._stays, 0, sizes), self.rounds - 1))
+        sizes, days, stays = self._sizes(name), self._days[self._owner[name]], self._stays(self._owner[name])
+        live = np.cumsum(np.bincount(days, sizes, self.rounds - 1))
+        leaving = np.cumsum(np.bincount(days, np.where(stays, 0, sizes), self.rounds - 1))
         live[self._age :] -= leaving[: -self._age]
         return int(live.max())
 
     def pieces(self, name: str, start: int, stop: int) -> list[ChangedRows]:
-        if name != self._events.name and name not in self._members:
+        if name not in self._owner:
             return self.all_at_once(name, start)
-        leaving = self._between(start - 1 - self._age, min(stop, self.rounds) - 1 - self._age)
+        owner = self._owner[name]
+        leaving = self._between(owner, start - 1 - self._age, min(stop, self.rounds) - 1 - self._age)
         found = [
-            self._piece(name, self._between(start - 1, stop - 1), 1, start),
-            self._piece(name, leaving[~self._stays[leaving]], -1, start),
+            self._piece(name, self._between(owner, start - 1, stop - 1), 1, start),
+            self._piece(name, leaving[~self._stays(owner)[leaving]], -1, start),
         ]
         return [piece for piece in found if len(piece.rows)]
 
-    def _between(self, first: int, last: int) -> np.ndarray:
+    def _between(self, owner: str, first: int, last: int) -> np.ndarray:
         """Return the events of the days first to last - 1 in the order of their days, those of one day as stored."""
-        order, days = self._in_order
+        order, days = self._in_order[owner]
         low, high = np.searchsorted(days, (first, last))
         return order[low:high]
 
     def _piece(self, name: str, events: np.ndarray, diff: int, start: int) -> ChangedRows:
-        rounds = self._days[events] + (1 if diff > 0 else 1 + self._age)
-        if name == self._events.name:
+        rounds = self._days[self._owner[name]][events] + (1 if diff > 0 else 1 + self._age)
+        if name == self._owner[name]:
             return ChangedRows(events, diff, start, rounds)
         rows = self.dataset.members_of(name, events)
-        return ChangedRows(rows, diff, start, np.repeat(rounds, self._sizes[name][events]))
+        return ChangedRows(rows, diff, start, np.repeat(rounds, self._sizes(name)[events]))
+
+    def _sizes(self, name: str) -> np.ndarray:
+        """Return the number of rows of a relation that come with each event."""
+        owner = self._owner[name]
+        events = self.dataset.rows(owner)
+        return np.ones(events, np.int64) if name == owner else np.diff(self.dataset.first_members(name, 0, events + 1))
 
     @cached_property
-    def _sizes(self) -> dict[str, np.ndarray]:
-        """The number of rows of each relation that come with each event."""
-        events = len(self._days)
-        firsts = {name: self.dataset.first_members(name, 0, events + 1) for name in self._members}
-        return {self._events.name: np.ones(events, np.int64)} | {name: np.diff(each) for name, each in firsts.items()}
+    def _dates(self) -> dict[str, np.ndarray]:
+        return {each.name: self._dates_of(each) for each in self.dataset.relations.events}
 
-    @cached_property
-    def _dates(self) -> np.ndarray:
-        name = self._events.name
-        if not (rows := self.dataset.rows(name)):
+    def _dates_of(self, events: Relation) -> np.ndarray:
+        if not (rows := self.dataset.rows(events.name)):
             return np.empty(0, np.int64)
-        return np.asarray(self.dataset.values(name, date_of(self._events), range(rows)), np.int64)
+        return np.asarray(self.dataset.values(events.name, date_of(events), range(rows)), np.int64)
+
+    def _stays(self, owner: str) -> np.ndarray:
+        """Return whether each event has no date."""
+        return self._dates[owner] == NULL
 
     @cached_property
-    def _stays(self) -> np.ndarray:
-        """Whether each event has no date."""
-        return self._dates == NULL
+    def _days(self) -> dict[str, np.ndarray]:
+        """The day of each event: 0 for the earliest date of all."""
+        first = min(dates[dates != NULL].min(initial=np.iinfo(np.int64).max) for dates in self._dates.values())
+        return {name: np.where(dates == NULL, 0, dates - first) for name, dates in self._dates.items()}
 
     @cached_property
-    def _days(self) -> np.ndarray:
-        """The day of each event: 0 for the earliest date."""
-        first = self._dates[~self._stays].min(initial=np.iinfo(np.int64).max)
-        return np.where(self._stays, 0, self._dates - first)
-
-    @cached_property
-    def _in_order(self) -> tuple[np.ndarray, np.ndarray]:
+    def _in_order(self) -> dict[str, tuple[np.ndarray, np.ndarray]]:
         """The events in the order of their days, and these days."""
-        order = np.argsort(self._days, kind="stable")
-        return order, self._days[order]
+        orders = {name: np.argsort(days, kind="stable") for name, days in self._days.items()}
+        return {name: (order, self._days[name][order]) for name, order in orders.items()}
 
 
 def date_of(events: Relation) -> str:
@@ -103,7 +97,7 @@ def date_of(events: Relation) -> str:
 
 def _dateless(relations: Relations) -> str:
     reason = without_events(relations)
-    return reason or ("" if date_of(relations.having("events")[0]) else "the events have no column of dates")
+    return reason or ("" if all(map(date_of, relations.events)) else "the events have no column of dates")
 
 
 KINDS = (

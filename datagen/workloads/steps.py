@@ -19,7 +19,6 @@ from deltamark.datagen.workloads.workload import (
     ChangedRows,
     Workload,
     WorkloadKind,
-    events_of,
     in_one_round,
     rows_in_step,
     without_events,
@@ -83,8 +82,7 @@ class Churn(Steps):
 
     def __init__(self, dataset: Dataset, steps: int) -> None:
         name, relations = f"churn:{steps}", dataset.relations
-        events = relations.events
-        self._versions = dict(event_versions(dataset, name, steps)) if events and events.changing else {}
+        self._versions = dict(event_versions(dataset, name, steps))
         for each in relations.values():
             if each.changing and each.name not in self._versions:
                 self._versions[each.name] = _drawn_versions(dataset, each.name, steps)
@@ -111,8 +109,8 @@ class Hot(Steps):
     One row in 1,000 of a hot relation, rounded down but at least one, is a group; the rows to which most others refer
     are the first group. With two hot relations, the first of every four rounds takes the next group of the first one
     away, and the second that of the second one; the third and the fourth bring them back. With one, every second round
-    brings a group back. Rows that refer to a row leave with it, and so do their members. A row comes back when all are
-    back with which it left.
+    brings a group back. Rows that refer to a row by their first such column leave with it, and so do their members,
+    whatever these refer to. A row comes back when all are back with which it left.
     """
 
     def __init__(self, dataset: Dataset, steps: int) -> None:
@@ -143,9 +141,8 @@ class Hot(Steps):
     def _followers(self, hot: Relation) -> Mapping[str, GroupRows]:
         """Return the rows of each group of a hot relation, by the relations that move with it."""
         dataset, relations = self.dataset, self.dataset.relations
-        referring = {
-            each.name: each.reference_to(hot.name) for each in relations.values() if each.reference_to(hot.name)
-        }
+        own = {each.name: each.reference_to(hot.name) for each in relations.values()}
+        referring = {name: column for name, column in own.items() if column and not own.get(relations[name].member_of)}
         references = {name: referred(dataset, name, hot, column) for name, column in referring.items()}
         groups = self._busiest(hot, references)
         found: dict[str, GroupRows] = {hot.name: members(groups, self._groups).__getitem__}
@@ -215,17 +212,20 @@ def drawn(purpose: str, rows: int, count: int) -> np.ndarray:
 
 def event_versions(dataset: Dataset, name: str, steps: int) -> Mapping[str, Versions]:
     """Draw the events of all steps; return their versions and those of their members."""
-    events = events_of(dataset)
-    rows, size = dataset.rows(events.name), rows_in_step(dataset, events.name)
-    if steps * size > rows:
-        remedy = f"at this scale at most {name.partition(':')[0]}:{rows // size}"
-        raise DeltamarkError(f"more changes of {events.name} than there are {events.name}", name, remedy)
-    found = [drawn(f"{events.name} in step {step}", rows, size) for step in range(steps)]
-    changed = {events.name: versions(found, dataset.first_derived(events.name))}
-    for member in dataset.relations.members(events.name):
-        if dataset.relations[member].changing:
-            of_members = [dataset.members_of(member, each) for each in found]
-            changed[member] = versions(of_members, dataset.first_derived(member))
+    changed = {}
+    for events in dataset.relations.events:
+        if not events.changing:
+            continue
+        rows, size = dataset.rows(events.name), rows_in_step(dataset, events.name)
+        if steps * size > rows:
+            remedy = f"at this scale at most {name.partition(':')[0]}:{rows // size}"
+            raise DeltamarkError(f"more changes of {events.name} than there are {events.name}", name, remedy)
+        found = [drawn(f"{events.name} in step {step}", rows, size) for step in range(steps)]
+        changed[events.name] = versions(found, dataset.first_derived(events.name))
+        for member in dataset.relations.members(events.name):
+            if dataset.relations[member].changing:
+                of_members = [dataset.members_of(member, each) for each in found]
+                changed[member] = versions(of_members, dataset.first_derived(member))
     return changed
 
 
@@ -317,8 +317,8 @@ def _column(dataset: Dataset, name: str, column: str) -> np.ndarray:
 
 
 def _unchanging(relations: Relations) -> str:
-    events = relations.events
-    return without_events(relations) or ("" if events and events.changing else "the events have no changing columns")
+    changes = any(each.changing for each in relations.events)
+    return without_events(relations) or ("" if changes else "the events have no changing columns")
 
 
 def _constant(relations: Relations) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.positions import Rows
-from deltamark.datagen.schema import Relation, Relations
+from deltamark.datagen.schema import Relations
 from deltamark.errors import DeltamarkError, whole_number
 
 
@@ -57,12 +57,6 @@ def refusal(workload: str, reason: str) -> InapplicableError:
 def without_events(relations: Relations) -> str:
     """Return the reason why a workload of events does not apply; empty if it does."""
     return "" if relations.events else "no relation has the role events"
-
-
-def events_of(dataset: Dataset) -> Relation:
-    """Return the relation whose rows come and go."""
-    assert dataset.relations.events
-    return dataset.relations.events
 
 
 def in_one_round(rows: Rows, diff: int, round_: int) -> ChangedRows:

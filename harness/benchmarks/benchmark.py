@@ -17,7 +17,7 @@ Its description is the file benchmark.toml:
     arrives = "placed_at"                # rows with equal values arrive in one round
     change = "op"                        # insert, delete, update, or the words of Delta and Debezium
     weight = "diff"                      # or 1 for an insertion and -1 for a retraction
-    references = { order_id = "orders", product_id = "products" }
+    references = { order_id = "orders", product_id = "products", "shop day" = "openings" }
     member_of = "orders"                 # they come and go with their orders
     roles = ["events"]                   # events, fixed, leaving, hot
     changing = ["quantity"]              # the columns that other workloads change
@@ -25,6 +25,12 @@ Its description is the file benchmark.toml:
 
 `generator = "tpch"` takes the place of relations. Without a description each Parquet file, and each folder of them, is
 a relation, and settings of the command line may give keys and order of arrival.
+
+Texts may come from packages, which the command `packages` installs in a folder of their own:
+
+    packages = "requirements.txt"        # with the hashes of all files
+    queries = "some_package/*.sql"       # in the packages
+    dialect = [["SUBSTR", "substring"]]  # regular expressions, and the texts that replace their matches
 """
 
 from __future__ import annotations
@@ -33,7 +39,7 @@ import hashlib
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import cache, cached_property
@@ -44,6 +50,8 @@ from random import Random
 from types import MappingProxyType, ModuleType
 from typing import TypeVar
 
+import msgspec
+
 from deltamark import queries
 from deltamark.dataflow.language.collection import Collection
 from deltamark.datagen.files import RESERVED, FileSource, RelationSource, column_of, read
@@ -51,16 +59,26 @@ from deltamark.datagen.nexmark import NEXMARK
 from deltamark.datagen.schema import ROLES, Column, Relation, Relations
 from deltamark.datagen.source import Source
 from deltamark.datagen.ssb import SSB
+from deltamark.datagen.tpcds import TpcdsGenerator
 from deltamark.datagen.tpch import TPCH
 from deltamark.errors import DeltamarkError, shortened, unknown
+from deltamark.harness.benchmarks.packaged_texts import Dialect, PackagedTexts
+from deltamark.harness.benchmarks.packages import Packages
 from deltamark.queries.query import Parameters, Query, Tables, read_value
 from deltamark.queries.sql_text import VARIANT, from_text, read_sql
 
 DESCRIPTION = "benchmark.toml"
 
-GENERATORS: Mapping[str, Source] = {each.name: each for each in (TPCH, SSB, NEXMARK)}
+INCLUDED = Path(queries.__file__).resolve().parent
+
+TPCDS = TpcdsGenerator(lambda: Packages(INCLUDED / "tpcds" / "requirements.txt").file("bin/tpcgen-cli"))
+
+GENERATORS: Mapping[str, Source] = {each.name: each for each in (TPCH, SSB, NEXMARK, TPCDS)}
 
 Value = TypeVar("Value", bound=str | bool | list[str] | dict[str, object])
+
+TITLES = ("title", "generator", "relations", "packages", "queries", "dialect")
+"""The fields of a description."""
 
 FIELDS = ("files", "key", "arrives", "change", "weight", "references", "member_of", "roles", "changing", "in_turn")
 """The fields of a relation."""
@@ -69,8 +87,10 @@ SETTINGS: Mapping[str, str] = {"keys": "key", "arrives": "arrives"}
 """The settings that describe relations without a file, and the fields for which they stand."""
 
 
-def described(folder: Path, settings: Mapping[str, str] = MappingProxyType({})) -> tuple[str, Source]:
-    """Read the description of a folder; return its title and the source of its rows.
+def described(
+    folder: Path, settings: Mapping[str, str] = MappingProxyType({})
+) -> tuple[str, Source, PackagedTexts | None]:
+    """Read the description of a folder; return its title, the source of its rows, and its queries in packages.
 
     settings: the keys and the order of arrival of relations in a folder without a description.
     """
@@ -82,16 +102,37 @@ def described(folder: Path, settings: Mapping[str, str] = MappingProxyType({})) 
         raw = tomllib.loads(path.read_text(encoding="utf-8-sig")) if path.exists() else {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise DeltamarkError("a description that is no TOML", f"{path}: {error}", "correct it") from error
-    for field in raw.keys() - {"title", "generator", "relations"}:
-        raise unknown(f"field of {path}", field, ("title", "generator", "relations"))
+    for field in raw.keys() - {*TITLES}:
+        raise unknown(f"field of {path}", field, TITLES)
     title = _typed(path, "title", raw.get("title", folder.resolve().name), str)
+    return title, _source(folder, path, raw, settings), _texts(path, raw)
+
+
+def _texts(path: Path, raw: Mapping[str, object]) -> PackagedTexts | None:
+    """Return the queries of a description that lie in packages."""
+    if "packages" not in raw:
+        for field in ("queries", "dialect"):
+            if field in raw:
+                raise DeltamarkError(f"{field} without packages", path, "name the file of the packages")
+        return None
+    requirements, pattern = (_typed(path, field, raw.get(field, ""), str) for field in ("packages", "queries"))
+    try:
+        dialect = msgspec.convert(raw.get("dialect", ()), Dialect)
+    except msgspec.ValidationError as error:
+        raise DeltamarkError("dialect is no list of pairs", f"{path}: {error}", "write [[EXPRESSION, TEXT]]") from error
+    return PackagedTexts(Packages(path.parent / requirements), pattern, dialect)
+
+
+def _source(folder: Path, path: Path, raw: Mapping[str, object], settings: Mapping[str, str]) -> Source:
+    """Return the source of the rows of a folder by its description, or by settings."""
+    given = ", ".join(f"{name.upper()}={value}" for name, value in settings.items())
     if "generator" in raw:
         if "relations" in raw:
             raise DeltamarkError("a generator and relations", path, "leave one of them out")
         name = _typed(path, "generator", raw["generator"], str)
         if name not in GENERATORS:
             raise unknown(f"generator in {path}", name, GENERATORS)
-        return title, GENERATORS[name]
+        return GENERATORS[name]
     tables = _typed(path, "relations", raw.get("relations", _found(folder, settings)), dict)
     if not tables:
         raise DeltamarkError("no relation in a benchmark", folder, f"add Parquet files, or name them in {path.name}")
@@ -101,7 +142,7 @@ def described(folder: Path, settings: Mapping[str, str] = MappingProxyType({})) 
     ]
     sources = [reader.source() for reader in readers]
     _check_links(path, {each.relation.name: each.relation for each in sources})
-    return title, FileSource(re.sub(r"[^\w.-]+", "-", folder.resolve().name), sources)
+    return FileSource(re.sub(r"[^\w.-]+", "-", folder.resolve().name), sources)
 
 
 @cache
@@ -159,7 +200,7 @@ class _Reader:
         key, changing, roles = (self._words(field) for field in ("key", "changing", "roles"))
         references: dict[str, object] = self._get("references", {})
         for field, names in {"key": key, "changing": changing, "references": tuple(references)}.items():
-            for column in names:
+            for column in " ".join(names).split() if field == "references" else names:
                 if column not in known:
                     raise unknown(f"column in relations.{self._name}.{field} of {self._where}", column, known)
             if len({*names}) < len(names):
@@ -252,19 +293,18 @@ def _typed(where: Path | str, field: str, value: object, type_: type[Value]) -> 
 
 
 def _check_links(path: Path, relations: Mapping[str, Relation]) -> None:
-    """Check that links lead to relations with a key of one whole number, and that one relation at most has events."""
-    if len(events := [each.name for each in relations.values() if "events" in each.roles]) > 1:
-        remedy = "write it in one relation, and member_of in those whose rows belong to its rows"
-        raise DeltamarkError("several relations have the role events", f"{path}: {', '.join(events)}", remedy)
+    """Check that links lead to relations with a key of whole numbers, and of as many columns."""
     for relation in relations.values():
         at = f"relations.{relation.name}"
         for column, to in (*relation.references, *([("member_of", relation.member_of)] if relation.member_of else [])):
             if to not in relations:
                 raise unknown(f"relation in {at}.{column} of {path}", to, relations)
-            if len(relations[to].key) != 1:
-                remedy = "give it a key of one column"
-                raise DeltamarkError(f"{at}.{column} refers to no single key", f"{path}: {to}", remedy)
-            if relations[to].column(relations[to].key[0]).kind != "int":
+            if column == "member_of":
+                continue
+            if len(relations[to].key) != len(column.split()):
+                remedy = "write a column for each of its key, with spaces between them"
+                raise DeltamarkError(f"{at}.{column} refers to no key of as many columns", f"{path}: {to}", remedy)
+            if any(relations[to].column(name).kind != "int" for name in relations[to].key):
                 remedy = "leave the reference out"
                 raise DeltamarkError(f"{at}.{column} refers to a key of no whole numbers", f"{path}: {to}", remedy)
         owners = [relation.name]
@@ -281,8 +321,6 @@ def _check_links(path: Path, relations: Mapping[str, Relation]) -> None:
 DEFAULT = "tpch"
 """The benchmark of a cell that names none."""
 
-INCLUDED = Path(queries.__file__).resolve().parent
-
 SEPARATOR = "?"
 """The beginning of each setting in the name of a benchmark. Neither make nor a shell divides a word there."""
 
@@ -295,6 +333,7 @@ class Benchmark:
     title: str
     folder: Path
     source: Source
+    texts: PackagedTexts | None = None
 
     @property
     def relations(self) -> Relations:
@@ -307,16 +346,22 @@ class Benchmark:
         return "changes" if self.source.has_changes else "insert"
 
     @cached_property
-    def queries(self) -> Mapping[str, Query]:
-        """The queries of the folder by name."""
+    def _paths(self) -> Mapping[str, Path]:
+        """The files of the queries by name."""
         paths: dict[str, Path] = {}
-        for path in sorted(self.folder.iterdir()):
+        for path in [*sorted(self.folder.iterdir()), *(self.texts.files if self.texts else ())]:
             if path.suffix in (".sql", ".py") and path.stem[0] not in "_.":
                 if path.stem in paths:
                     problem = f"{paths[path.stem]} and {path.name}"
                     raise DeltamarkError("two files of one query", problem, "rename or remove one of them")
                 paths[path.stem] = path
-        found = {name: self._read(path) for name, path in paths.items()}
+        return paths
+
+    @cached_property
+    def queries(self) -> Mapping[str, Query]:
+        """The queries of the folder, and of its packages, by name."""
+        translated = self.texts.translation(self.relations.values()) if self.texts else str.strip
+        found = {name: self._read(path, translated) for name, path in self._paths.items()}
         if not found:
             raise DeltamarkError("no query in a benchmark", self.folder, "write each into a file NAME.sql")
         return found
@@ -334,12 +379,11 @@ class Benchmark:
 
         It is empty for a Python module of this package, which the digest of the code covers.
         """
-        given = name.endswith((".sql", ".py"))
-        paths = [Path(name)] if given else [self.folder / f"{name}.sql", self.folder / f"{name}.py"]
-        path = next(each for each in paths if each.exists())
+        path = Path(name) if name.endswith((".sql", ".py")) else self._paths[name]
         if path.suffix == ".py" and path.parent.parent == INCLUDED:
             return ""
-        return hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest()
+        content = self.queries[name].sql.encode() if self._is_packaged(path) else path.read_bytes()
+        return hashlib.blake2b(content, digest_size=8).hexdigest()
 
     def reads(self, name: str) -> tuple[str, ...]:
         """Return the relations that a query reads."""
@@ -367,10 +411,13 @@ class Benchmark:
             values[key] = read_value(key, text, values[key])
         return values
 
-    def _read(self, path: Path) -> Query:
+    def _is_packaged(self, path: Path) -> bool:
+        return self.texts is not None and path.is_relative_to(self.texts.packages.folder)
+
+    def _read(self, path: Path, translated: Callable[[str], str]) -> Query:
         if path.suffix == ".py" and self.folder.parent == INCLUDED:
             return _query_in(import_module(f"{queries.__name__}.{self.folder.name}.{path.stem}"))
-        return _query_of(path)
+        return read_sql(path, translated=translated) if self._is_packaged(path) else _query_of(path)
 
 
 @cache
@@ -414,8 +461,8 @@ def _read(name: str) -> Benchmark:
         raise DeltamarkError("no folder of a benchmark", path, f"name a folder, or {', '.join(included())}")
     if not folder.is_dir():
         raise unknown("benchmark", path, included())
-    title, source = described(folder, settings)
-    return Benchmark(name, title, folder, source)
+    title, source, texts = described(folder, settings)
+    return Benchmark(name, title, folder, source, texts)
 
 
 def parts(name: str) -> tuple[str, dict[str, str]]:

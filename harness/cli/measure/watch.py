@@ -93,7 +93,7 @@ def watch_window(args: Namespace) -> int:
         raise DeltamarkError("soak needs a sliding window", cell.workload, "write --workload window:10000")
     if capabilities(cell.engine).reads_input:
         raise DeltamarkError("soak feeds no engine that reads the input itself", cell.engine, "leave out --engine")
-    moving = _moving(cell)
+    moving = tuple(cell.home.relations.moving)
     if not {*moving} & {*cell.reads}:
         remedy = f"name a query over {' or '.join(moving) or 'relations with the role events'}"
         raise DeltamarkError("no input of the query moves in a window", cell.query, remedy)
@@ -112,16 +112,10 @@ def watch_window(args: Namespace) -> int:
     return 130 if interrupted else 0
 
 
-def _moving(cell: Cell) -> tuple[str, ...]:
-    """Return the relations whose rows enter and leave a window."""
-    events = cell.home.relations.events
-    return (events.name, *cell.home.relations.members(events.name)) if events else ()
-
-
 def soak(cell: Cell, dataset: Dataset, window: int, updates: int | None) -> Iterator[SoakLine]:
     """Run a query over a window until it has received some updates; yield the figures of each part of the run."""
     work = Window(dataset, window)
-    events, moving = work.rounds - 1, {*_moving(cell)} & {*cell.reads}
+    events, moving = work.rounds - 1, cell.home.relations.moving.keys() & {*cell.reads}
     in_cycle = 2 * sum(dataset.rows(name) for name in moving)
     cycles = 1 if updates is None else -(-updates // in_cycle) + 1  # retractions begin a window later
     rounds = events if updates is None else -(-updates * events // in_cycle)

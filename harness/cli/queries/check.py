@@ -105,6 +105,8 @@ def verify(args: Namespace) -> int:
     try:
         with ProgressLine() as progress:
             for cell in cells:
+                if cell.query in refused:
+                    continue
                 progress.report("checking", done, len(cells))
                 started = time.monotonic()
                 try:
@@ -112,7 +114,7 @@ def verify(args: Namespace) -> int:
                 except REFUSALS as error:
                     if len(queries) == 1:
                         raise
-                    refused[cell.query] = str(error)
+                    refused[cell.query] = _in_one_line(error)
                     continue
                 done, wrong = done + 1, wrong + bool(problems)
                 _print_result(cell, problems, time.monotonic() - started)
@@ -123,6 +125,11 @@ def verify(args: Namespace) -> int:
         say(f"{name}: refused: {reason}")
     say(f"{done} checked, {wrong} wrong" + (f", {len(refused)} queries refused" if refused else ""))
     return 2 if wrong else 0
+
+
+def _in_one_line(error: DeltamarkError) -> str:
+    """Return the text of an error about a query, or of several errors with the first of them."""
+    return " ".join(str(error).splitlines()[:2])
 
 
 def _known_queries(args: Namespace) -> list[str]:
@@ -228,7 +235,7 @@ def _digests(cells: list[Cell], dataset: Dataset) -> dict[Cell, str]:
             try:
                 digests[cell] = digest_of(cell, dataset)
             except REFUSALS as error:
-                refused[cell.query] = str(error)
+                refused[cell.query] = _in_one_line(error)
     for query, reason in refused.items():
         say(f"left out: {query}: {reason}")
     return digests

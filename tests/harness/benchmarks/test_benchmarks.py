@@ -330,7 +330,9 @@ WRONG = {
     "[relations.a]\nroles = ['event']": "unknown role in relations.a.roles of {path}: event; did you mean events",
     "[relations.a]\nin_turn = 'yes'": "relations.a.in_turn is not true or false: {path}: yes",
     "[relations.a]\nreferences = { k = 'b' }": "unknown relation in relations.a.k of {path}: b",
-    "[relations.a]\nreferences = { k = 'a' }": "relations.a.k refers to no single key: {path}: a",
+    "[relations.a]\nreferences = { k = 'a' }": "relations.a.k refers to no key of as many columns: {path}: a",
+    "[relations.a]\nkey = 'k'\nreferences = { 'k k' = 'a' }": "relations.a.k k refers to no key of as many columns: ",
+    "[relations.a]\nreferences = { 'k x' = 'a' }": "unknown column in relations.a.references of {path}: x",
     "[relations.a]\nkey = 't'\nreferences = { k = 'a' }": "relations.a.k refers to a key of no whole numbers: ",
     "[relations.a]\nkey = 'k'\nmember_of = 'a'": "relations.a.member_of leads in a circle: {path}: a, a",
     "[relations.a]\nkey = [1]": "relations.a.key is not a text: {path}: 1",
@@ -341,13 +343,12 @@ WRONG = {
     "[relations.a]\nchange = 'k'": "relations.a.change is no column of a text: {path}: k is INTEGER",
     "[relations.a]\nweight = 't'": "relations.a.weight is no column of a whole number: {path}: t is VARCHAR",
     "[relations.order]\nfiles = ['a.parquet']": "a word of SQL as the name of a relation: {path}: order",
-    "[relations.a]\nroles = ['events']\n[relations.b]\nfiles = ['a.parquet']\nroles = ['events']": (
-        "several relations have the role events: {path}: a, b"
-    ),
     "[relations.a]\nkey = 'k'\n[relations.b]\nfiles = ['a.parquet']\nmember_of = 'a'": (
         "relations.b.member_of without a reference: {path}: a"
     ),
     "generator = 'tpch'\n[relations.a]": "a generator and relations: {path}",
+    "queries = '*.sql'": "queries without packages: {path}",
+    "packages = 'r.txt'\ndialect = ['x']": "dialect is no list of pairs: {path}: ",
 }
 
 
@@ -369,11 +370,11 @@ def test_a_folder_without_queries_or_rows_is_an_error(tmp_path):
         connection.execute(f"COPY (SELECT 1 AS k) TO '{tmp_path}/a.parquet'")
     with pytest.raises(DeltamarkError, match="no query in a benchmark"):
         _ = benchmark(str(tmp_path)).queries
-    with pytest.raises(DeltamarkError, match="unknown benchmark: tpcd; did you mean tpch"):
+    with pytest.raises(DeltamarkError, match="unknown benchmark: tpcd; did you mean tpcds, tpch"):
         benchmark("tpcd")
     for path in (tmp_path / "none", tmp_path / "a.parquet"):
         with pytest.raises(
-            DeltamarkError, match=f"no folder of a benchmark: {path}; name a folder, or nexmark, ssb, tpch"
+            DeltamarkError, match=f"no folder of a benchmark: {path}; name a folder, or nexmark, ssb, tpcds, tpch"
         ):
             benchmark(str(path))
 

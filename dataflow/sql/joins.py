@@ -270,8 +270,12 @@ def aligned(parts: Sequence[Rows]) -> list[Rows]:
 def union(parts: Sequence[Rows]) -> Rows:
     """Add up rows whose columns have the same kinds."""
     same = aligned(parts)
-    total = same[0].concat(*same[1:])
-    return total.with_cells(values.cell_of(f"c{at}", cell, total.types) for at, cell in enumerate(total.cells))
+    return restored(same[0].concat(*same[1:]))
+
+
+def restored(rows: Rows) -> Rows:
+    """Return the values that aligned rows have stored, with the bounds of the columns that they are in now."""
+    return rows.with_cells(values.cell_of(f"c{at}", cell, rows.types) for at, cell in enumerate(rows.cells))
 
 
 def unified_column(cells: Sequence[Cell]) -> Sequence[Cell]:

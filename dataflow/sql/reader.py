@@ -434,7 +434,7 @@ class Reader:
                 return joins.union(rows)
             one, other = map(joins.copies if is_all else distinct, joins.aligned(rows))
             shared = Rows(one.collection.concat(other.collection).threshold(2), one.cells)
-            return shared if kind == "INTERSECT" else joins.rest(one, shared)
+            return joins.restored(shared if kind == "INTERSECT" else joins.rest(one, shared))
 
         origins = parts[0].origins
         result = Settled(

@@ -11,10 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from deltamark.dataflow.builder.keys import MAX_PACKED_KEYS
-from deltamark.dataflow.language.by_terms import projected
+from deltamark.dataflow.language.by_terms import only, projected
 from deltamark.dataflow.language.collection import Collection, source
+from deltamark.dataflow.operators.derived import LeftJoin, Partners
 from deltamark.dataflow.operators.linear import Concat
 from deltamark.dataflow.operators.node import Node, is_unique, walk
+from deltamark.dataflow.passes import expansion
 from deltamark.dataflow.passes.optimize import optimized
 from deltamark.dataflow.plan.terms import Ratio, Term, column, number, total
 from deltamark.dataflow.scalars.values import Cell, Value, unified_values, value_of
@@ -43,13 +45,12 @@ class Recursion:
     def rows(self) -> Rows:
         """Return the rows of the seed, and those that the body derives from them again and again."""
         like = self._like()
-        first = self._first(like)
+        first = Collection(optimized(self._first(like).node))
         if self.keeps_copies and not self._differ(first, like):
             raise unsupported("a recursion with UNION ALL that may have equal rows", remedy="write UNION")
 
         def iteration(rows: Collection) -> Collection:
-            derived = self._derived(rows, like)
-            _refuse_other_rows(derived.node, rows.node)
+            derived = Collection(_expanded(self._derived(rows, like).node, rows.node))
             return derived.concat(first).distinct()
 
         looped = first.iterate(iteration)
@@ -87,7 +88,7 @@ class Recursion:
             terms[f"c{at}"] = stored_term(_same(each, cell)[1])
         if self.keeps_copies:
             terms[ITERATION] = iteration
-        return Collection(optimized(projected(rows.collection.node, terms)))
+        return Collection(projected(rows.collection.node, terms))
 
     def _rows(self, collection: Collection, columns: int) -> Rows:
         return scanned(collection, collection.schema.names[:columns])
@@ -117,11 +118,28 @@ def _form(value: Value) -> tuple[str, int]:
     return value.term.type.kind, value.term.type.scale
 
 
-def _refuse_other_rows(body: Node, rows: Node) -> None:
-    """Raise an error for a body with rows that it does not derive from those of the loop: SQL needs one for them."""
-    derived: dict[Node, bool] = {}
+def _expanded(body: Node, rows: Node) -> Node:
+    """Return a body without derived operators. The joins with rows of the loop keep their order, as in any loop.
+
+    Rows that the body does not derive from those of the loop are an error: SQL has them only if the loop has a row.
+    """
+    made: dict[Node, Node] = {rows: rows}
+
+    def of(node: Node) -> Node:
+        return made[node] if node in made else optimized(node)
+
     for node in walk(body):
-        below = [derived[each] for each in node.inputs]
-        derived[node] = node is rows or any(below)
-        if isinstance(node, Concat) and any(below) and not all(below):
+        inside = [each in made for each in node.inputs]
+        if not any(inside):
+            continue
+        if isinstance(node, Concat) and not all(inside):
             raise unsupported("a part of a recursion that does not read its rows", remedy="move it before UNION")
+        match node:
+            case Partners():
+                whole, found = expansion.with_partner(of(node.rows), of(node.others), node.equal, node.conditions)
+                made[node] = only(found if node.are_kept else expansion.rest(whole, found), node.schema.names)
+            case LeftJoin():
+                made[node] = expansion.left_joined(of(node.left), of(node.right), node.equal, node.conditions)
+            case _:
+                made[node] = node.with_inputs(map(of, node.inputs))
+    return of(body)

@@ -23,6 +23,8 @@ QUERIES = {
     "INTERSECT ALL": "SELECT a FROM t INTERSECT ALL SELECT x FROM u",
     "INTERSECT ALL of decimals": "SELECT a + 0.0 AS k, b FROM t INTERSECT ALL SELECT x, a FROM u",
     "ALL with itself": "SELECT a FROM t INTERSECT ALL SELECT b FROM t EXCEPT ALL SELECT x FROM u",
+    "joined": "SELECT t.b, q.k FROM t, (SELECT a AS k FROM t INTERSECT ALL SELECT a FROM u) AS q WHERE t.a = q.k",
+    "joined with others": "SELECT b, k FROM t, (SELECT a AS k FROM u EXCEPT SELECT a FROM t) AS q WHERE t.a = k + 1",
     "counted": "SELECT count(*) n FROM (SELECT a FROM t EXCEPT ALL SELECT x FROM u)",
     "IN of constant rows": "SELECT a, b FROM t WHERE (a, b) IN ((1, 2), (0, 0), (2, NULL))",
     "NOT IN of constant rows": "SELECT a, b FROM t WHERE (a, b) NOT IN ((1, 2), (0, 0))",

@@ -87,6 +87,21 @@ OPERATORS = {
         "SELECT key, CASE key WHEN 1 THEN text ELSE other END AS either, 'always' AS same FROM notes", {"notes": notes}
     ),
     "text-of-a-word": sql("SELECT CASE value WHEN 1 THEN word ELSE 'none' END AS name FROM items", {"items": items}),
+    "made-texts": notes.select(
+        "key", x=col.text.upper().concat("-", col.other), y=col.other.replace("a", "é").left(-1)
+    ),
+    "made-texts-of-numbers": others.select(x=col.day.cast("VARCHAR").concat(col.amount.cast("VARCHAR").lpad(3, "*"))),
+    "group-by-made-text": notes.select("key", x=col.text.trim("a b").concat(col.other)).aggregate(
+        "x", sum=col.key.sum()
+    ),
+    "join-on-made-text": notes.select("key", x=col.text.lower()).join(
+        notes.select(y=col.other.trim("x")), on={"x": "y"}
+    ),
+    "where-on-made-text": notes.where(col.text.right(3).like("_x%") | (col.text.length() > 9)).select("key"),
+    "smallest-text-of-a-group": sql(
+        "SELECT key, min(text) AS first, max(text || other) AS last, count(*) AS n FROM notes GROUP BY key",
+        {"notes": notes},
+    ),
     "group-by-text": notes.count(by=("text", "other")),
     "distinct-text": notes.distinct("text"),
     "join-on-text": notes.select("key", "text").join(notes.select("other", n=col.key), on={"text": "other"}),

@@ -32,6 +32,7 @@ from deltamark.dataflow.language.expr import (
     ratio_columns,
 )
 from deltamark.dataflow.language.iteration import looped
+from deltamark.dataflow.language.picks import PickExpr, picked_values
 from deltamark.dataflow.language.windows import WindowExpr, row_number, window_functions
 from deltamark.dataflow.operators.aggregate import Aggregate, Sum
 from deltamark.dataflow.operators.consolidate import Consolidate
@@ -41,6 +42,7 @@ from deltamark.dataflow.operators.join import Join
 from deltamark.dataflow.operators.linear import Concat, Filter, Negate, Project, subtracts
 from deltamark.dataflow.operators.node import Node, is_unique, walk
 from deltamark.dataflow.operators.null_row import NullRow
+from deltamark.dataflow.operators.pick import Pick
 from deltamark.dataflow.operators.sample import Sample
 from deltamark.dataflow.operators.threshold import Threshold
 from deltamark.dataflow.operators.top import Direction, TopK
@@ -311,6 +313,27 @@ class Collection:
         schema = Schema(tuple(fields), self.schema.rows)
         called = tuple(each for each, _ in columns)
         return Collection(Window(self.node, keys, tuple(directions), called, limit or 0, schema=schema))
+
+    def pick(self, by: Names = (), order: Sequence[str] = (), **values: PickExpr) -> Collection:
+        """Return for each group values of its rows at places in an order: the first row, the last one, and quantiles.
+
+        `sales.pick("shop", ["price"], cheapest=first("item"), middle=median("price"))`
+
+        order: as for `top`; NULL comes first, and in descending order last. Ties are broken by the picked columns,
+        ascending. A group exists while it has rows. A median, and any other interpolated number, is exact: readers of
+        the answer divide its columns `middle.num` and `middle.den`.
+        """
+        keys, directions = _names(by), self._directions(order)
+        columns, terms = picked_values(values, self.schema)
+        if not columns:
+            raise DeltamarkError("a pick without a value", "no value", 'add one: cheapest=first("price")')
+        fields = [*map(self.schema.field, keys), *(Field(each.name, type_) for each, type_ in columns)]
+        refuse_repeated([field.name for field in fields])
+        schema = Schema(tuple(fields), min(self.schema.rows, groups_of(fields[: len(keys)])))
+        picked = Collection(Pick(self.node, keys, tuple(directions), tuple(each for each, _ in columns), schema=schema))
+        if len(terms) == len(columns):
+            return picked
+        return picked._project({**{key: column(key, schema[key]) for key in keys}, **terms})
 
     def _directions(self, order: Sequence[str]) -> list[tuple[str, Direction]]:
         """Return the columns of an order, of which those with a sign are descending."""

@@ -12,6 +12,7 @@ from support.written_plans.thresholds import above, below
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.expr import RatioExpr, SumExpr, bind, col, count
+from deltamark.dataflow.language.picks import PickExpr, first, last, median, quantile_cont, quantile_disc
 from deltamark.dataflow.language.windows import (
     WindowExpr,
     dense_rank,
@@ -192,6 +193,23 @@ def running(choices: Choices, schema: Schema) -> WindowExpr:
     return (function if of else running_count)(of, with_peers=choices.pick([True, False]))
 
 
+def pick(choices: Choices, pool: list[Grown]) -> Grown:
+    rows = states(choices, pool)
+    keys, order = choices.picks(rows.schema.names, most=2), choices.picks(rows.schema.names, most=2)
+    ordering = [choices.pick(["", "-"]) + name for name in order]
+    names = unused(rows.schema.names, *(f"v{at}" for at in range(choices.pick([1, 1, 2, 3]))))
+    return Grown(rows.pick(keys, ordering, **{name: picked(choices, rows.schema) for name in names}), signed=False)
+
+
+def picked(choices: Choices, schema: Schema) -> PickExpr:
+    of = choices.pick(schema.fields)
+    share, whole = choices.pick([Decimal(0), Decimal("0.3"), Decimal("0.5"), Decimal("0.75"), Decimal(1)]), of.type
+    exact = whole.kind == "int" and not whole.nullable and max(-whole.low, whole.high) < 2**58
+    if exact and choices.chance(50):
+        return choices.pick([median(of.name), quantile_cont(of.name, share)])
+    return choices.pick([first(of.name), last(of.name), quantile_disc(of.name, share)])
+
+
 def compare(choices: Choices, pool: list[Grown]) -> Grown | None:
     """Keep the rows that compare with a sum or an average of their key."""
     rows = states(choices, pool)
@@ -238,5 +256,6 @@ def consolidate(choices: Choices, pool: list[Grown]) -> Grown:
 STEPS = [
     join, compare, aggregate, half_join, extreme, top, distinct, threshold, concat, subtract_some, where, select,
     or_null, negate, consolidate, there_and_back, surplus, join, compare, aggregate, sample, window,
+    pick,
 ]  # fmt: skip
 WILD_STEPS = [*STEPS, bound_by_any]

@@ -7,6 +7,7 @@ from support.written_plans.thresholds import above, below
 
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col, count, when
+from deltamark.dataflow.language.picks import first, last, median, quantile_cont, quantile_disc
 from deltamark.dataflow.language.windows import (
     dense_rank,
     rank,
@@ -97,6 +98,12 @@ OPERATORS = {
     "first-ranks": items.window("key", ["value"], 2, place=rank(), n=running_count(with_peers=True)),
     "first-dense-ranks": items.window("word", ["-value"], 2, place=dense_rank(), sum=running_sum("key")),
     "window-of-a-window": items.window("key", ["value"], a=row_number()).window("a", ["word"], 1, b=row_number()),
+    "first-and-last": items.pick("key", ["-value"], a=first("word"), b=last("value")),
+    "quantiles": items.pick("word", ["value"], a=median("value"), b=quantile_disc("key", 0.3), c=last("key")),
+    "quantile-of-all": items.pick((), ["-value", "key"], a=quantile_cont("value", 0.75), b=quantile_disc("word", 1)),
+    "first-text": notes.pick("key", ["-other"], a=first("text"), b=quantile_disc("other", 0.5)),
+    "last-of-missing": padded.pick(("key", "word"), ["value"], a=last("amount"), b=first("day")),
+    "first-text-in-groups-of-text": notes.pick("other", a=first("text")).select("a"),
     "sample": items.sample(0.5),
     "sample-of-keys": items.sample(0.5, by=("word", "key")).select("value"),
     "sample-of-texts": notes.sample(0.5, by="text"),

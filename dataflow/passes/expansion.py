@@ -4,7 +4,8 @@ A row has a partner if its values in the conditions are among those of the pairs
 values, each once, and an antijoin is the rest.
 
 Aggregates of the same groups are added up by group, where each has zeros in the columns of the others. A join would
-pair all changes of one with those of another, so that its cost would grow with the square of the times in a feed.
+pair all changes of one with those of another, so that its cost would grow with the square of the times in a feed. Only
+the smallest or largest texts of groups are joined with the others: they change less often.
 """
 
 from __future__ import annotations
@@ -152,19 +153,34 @@ def side_by_side(pieces: Sequence[Piece], keys: Sequence[str]) -> Node:
 
 def combined(pieces: Sequence[Piece], keys: Sequence[str]) -> Node:
     """Return the rows of several pieces by way of other operators."""
-    numbers = [each for each in pieces if keys or not _has_text(each)]  # no piece with keys has texts besides them
-    parts = [_added_up(numbers, keys)] if len(numbers) > 1 else [each.rows for each in numbers]
+    texts = [each for each in pieces if _has_text(each, keys)]
+    numbers = [each for each in pieces if each not in texts]
+    if len(numbers) > 1:
+        numbers = [Piece(_added_up(numbers, keys), any(each.has_all_groups for each in numbers))]
+    first, *others = sorted([*numbers, *texts], key=lambda each: not each.has_all_groups)
     if keys:
-        return parts[0]
-    texts = (each.rows for each in pieces if _has_text(each))
-    first, *others = (Collection(each).or_null() for each in (*parts, *texts))
+        rows = first.rows
+        for each in others:
+            rows = _with_piece(rows, each, keys)
+        return rows
+    found = Collection(first.rows).or_null()
     for each in others:
-        first = first.cross(each).consolidate()
-    return first.node
+        found = found.cross(Collection(each.rows).or_null()).consolidate()
+    return found.node
 
 
-def _has_text(piece: Piece) -> bool:
-    return any(field.type.kind == "text" for field in piece.rows.schema.fields)
+def _with_piece(rows: Node, piece: Piece, keys: Sequence[str]) -> Node:
+    """Add the columns of a piece to the rows of all groups. Texts, whose numbers differ by worker, are not added up."""
+    own = columns_of(rows)
+    right, columns = renamed_apart(piece.rows, list(own))
+    equal = [(own[key], columns[key]) for key in keys]
+    found = paired(rows, right, equal, ())[0] if piece.has_all_groups else left_joined(rows, right, equal, ())
+    added = [name for name in piece.rows.schema.names if name not in keys]
+    return only(found, [*own, *added])
+
+
+def _has_text(piece: Piece, keys: Sequence[str]) -> bool:
+    return any(field.type.kind == "text" and field.name not in keys for field in piece.rows.schema.fields)
 
 
 def _added_up(pieces: Sequence[Piece], keys: Sequence[str]) -> Node:

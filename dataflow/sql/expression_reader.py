@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 from deltamark.dataflow.scalars import expressions as tree
@@ -11,7 +12,10 @@ from deltamark.dataflow.scalars.functions import DIVIDE, FUNCTIONS, LIKE, PREFIX
 from deltamark.dataflow.scalars.values import DOUBLES
 from deltamark.dataflow.sql.fragments import Json
 from deltamark.dataflow.sql.groups import AggregateCall
+from deltamark.dataflow.sql.picks import QUANTILES
+from deltamark.dataflow.sql.planner import SORT_KEY
 from deltamark.dataflow.sql.problems import SqlError, unsupported
+from deltamark.dataflow.sql.rows import Order
 from deltamark.dataflow.sql.written import SEVERAL_ROWS, Place, Written
 
 COMPARISONS: Mapping[str, Comparator] = {
@@ -30,7 +34,6 @@ Args = tuple[Expression[int], ...]
 MADE_AGGREGATES = {
     "combine_aggr": ("GROUPING SETS, ROLLUP or CUBE",),
     "first": (SEVERAL_ROWS, "DISTINCT ON"),
-    "arg_max": ("the aggregate mode",),
     "arg_min_nulls_last": ("a window function", "a correlated LIMIT above 1"),
     "arg_max_nulls_last": ("a window function", "a correlated LIMIT above 1"),
 }
@@ -65,17 +68,46 @@ class ExpressionReader:
 
     def call(self, node: Json, tables: Callable[[], frozenset[str]]) -> AggregateCall:
         """Read a call of an aggregate. tables: returns those of the rows that it reads."""
-        args = self._all(node["children"])
+        args, order = self._ordered(node)
         condition = self.expression(node["filter"]) if node.get("filter") else None
         place = self._written.expression(node)
         name, type_ = node["qname"]["path"][-1], self.type_of(node["return_type"])
+        quantile, is_descending = None, False
+        if name in QUANTILES:
+            args, (quantile, is_descending) = args[:1], self._quantile(node["function_data"])
 
         def construct() -> tuple[str, Place]:
             if place.exact or name not in MADE_AGGREGATES:
                 return f"the aggregate {place.exact.name if place.exact else name}", place
             return self._written.construct(MADE_AGGREGATES[name], tables)
 
-        return AggregateCall(name, args, type_, node["aggregate_type"] == "DISTINCT", condition, place, construct)
+        return AggregateCall(
+            name, args, type_, node["aggregate_type"] == "DISTINCT", condition, place, construct, order,
+            quantile, is_descending,
+        )  # fmt: skip
+
+    def _ordered(self, node: Json) -> tuple[Args, tuple[Order, ...]]:
+        """Read the arguments of an aggregate, and its order, for which DuckDB may have made an argument."""
+        children: list[Json] = node["children"]
+        if children and (children[-1].get("qname") or {}).get("path", [""])[-1] == SORT_KEY:
+            keys = children[-1]["children"]
+            ways = [str(each["value"]["value"]) for each in keys[1::2]]
+            of = self._all(keys[::2])
+            order = (Order(each, "DESC" in way, "FIRST" in way) for each, way in zip(of, ways, strict=True))
+            return self._all(children[:-1]), tuple(order)
+        return self._all(children), tuple(self.orders((node.get("order_bys") or {}).get("orders", ())))
+
+    def orders(self, nodes: Sequence[Json]) -> Iterator[Order]:
+        """Read the keys of an ORDER BY."""
+        for each in nodes:
+            nulls_first = each["null_order"] == "NULLS FIRST"
+            yield Order(self.expression(each["expression"]), each["type"] == "DESCENDING", nulls_first)
+
+    def _quantile(self, data: Json) -> tuple[Fraction | None, bool]:
+        """Read the share of a quantile, which is None unless it is one constant, and whether it is descending."""
+        shares = [self._constant(each) for each in data["quantiles"]]
+        values = [Fraction(str(each.value)) / 10**each.type.scale for each in shares if each.value is not None]
+        return values[0] if len(values) == 1 else None, data["desc"]
 
     def _all(self, nodes: Sequence[Json], around: Place | None = None) -> Args:
         return tuple(self.expression(each, around) for each in nodes)

@@ -7,7 +7,8 @@ same groups, and the pieces are joined.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -33,8 +34,10 @@ from deltamark.dataflow.scalars.values import (
     surely,
     value_of,
 )
+from deltamark.dataflow.sql.bits import BITS, bit_terms, combined_bits
+from deltamark.dataflow.sql.picks import ANY, PICKED, Picks
 from deltamark.dataflow.sql.problems import unsupported
-from deltamark.dataflow.sql.rows import Rows, may_differ, stored_term, without_null
+from deltamark.dataflow.sql.rows import Order, Rows, may_differ, stored_term, without_null
 from deltamark.dataflow.types import Type, integer
 
 if TYPE_CHECKING:
@@ -45,7 +48,7 @@ COUNTS = ("count", "count_star")
 COUNTS_OF_CONDITIONS = ("count_if", "countif")
 """In DuckDB they are sums of 1 and 0, and so NULL without a row whose condition is known."""
 MEANS = ("avg", "mean")
-SUMS = ("sum", "sum_no_overflow", *MEANS, *COUNTS, *COUNTS_OF_CONDITIONS)
+SUMS = ("sum", "sum_no_overflow", *MEANS, *COUNTS, *COUNTS_OF_CONDITIONS, *BITS)
 
 Types = Mapping[str, Type]
 Result = Callable[[Types], Cell]
@@ -64,6 +67,12 @@ class AggregateCall:
     place: Place | None = field(default=None, compare=False)
     construct: Callable[[], tuple[str, Place | None]] | None = field(default=None, compare=False)
     """Returns the construct of the text from which DuckDB made the call, in words, and where it stands."""
+    order: tuple[Order, ...] = ()
+    quantile: Fraction | None = None
+    is_descending: bool = False
+    """Whether a quantile counts from the largest value."""
+    is_made: bool = False
+    """Whether DuckDB has made the call of a scalar subquery, which must not return several rows."""
 
     @property
     def name(self) -> str:
@@ -91,12 +100,17 @@ class _Pieces:
         self._names = list(keys)
         self._sums: dict[str, SumExpr] = {}
         self._pieces: list[Piece] = []
+        self._picks = Picks(keys)
 
     def result(self, call: AggregateCall) -> Result:
         """Add the columns that an aggregate needs."""
         name = call.function
         if name in EXTREMES:
             return self._extreme(call)
+        if name == "approx_count_distinct":
+            return self._distinct(replace(call, function="count"))
+        if name in PICKED and not call.is_made:
+            return self._picked(call)
         if name not in SUMS:
             raise unsupported(*(call.construct() if call.construct else (f"the aggregate {name}", call.place)))
         if call.distinct:
@@ -106,7 +120,7 @@ class _Pieces:
     def joined(self) -> Collection:
         """Return one row for each group, with the columns of all pieces."""
         rows, keys = self._rows.collection, self._keys
-        pieces = sorted(self._pieces, key=lambda each: not each.has_all_groups)
+        pieces = sorted([*self._pieces, *self._picks.pieces()], key=lambda each: not each.has_all_groups)
         if self._sums or not (pieces or keys):
             pieces.insert(0, Piece(rows.aggregate(keys, **self._sums).node, has_all_groups=True))
         elif not pieces or (keys and not pieces[0].has_all_groups):
@@ -122,6 +136,10 @@ class _Pieces:
         known = both(condition, negated(value.null))
         if call.function in COUNTS:
             return partial(_count, self._counted(known, sums))
+        if call.function in BITS:
+            bits = (chosen(surely(known), each, number(0)) for each in bit_terms(call, value.term))
+            summed_bits = [self._added(sums, SumExpr(each)) for each in bits]
+            return partial(_bits, call, value, summed_bits, self._counted(known, sums))
         term, divisor = _summand(value.term, call)
         summed = self._added(sums, SumExpr(chosen(surely(known), term, number(0, term.type.scale))))
         if call.function in MEANS:
@@ -171,6 +189,13 @@ class _Pieces:
         self._pieces.append(Piece(found.node, self._has_all_groups(call)))
         return lambda types: values.cell_of(name, cell, types)
 
+    def _picked(self, call: AggregateCall) -> Result:
+        kind = value_of(self._rows.cell(call.args[0])).term
+        if call.function in ANY and not call.order and not isinstance(kind, Ratio) and kind.type.kind != "text":
+            return self._extreme(replace(call, function="min"))
+        condition = () if call.condition is None else (self._rows.truth(call.condition),)
+        return self._picks.add(call, self._rows.where(*condition), self._named(call.function))
+
     def _distinct(self, call: AggregateCall) -> Result:
         rows, cell = self._known_rows(call)
         name, use = self._named("value"), f"as the argument of {call.name}"
@@ -200,6 +225,12 @@ def _summand(term: Term | Ratio, call: AggregateCall) -> tuple[Term, Term | None
     if term.type.kind != "int":
         raise unsupported(f"{call.name} of a value that is no number", call.place)
     return term, divisor
+
+
+def _bits(call: AggregateCall, value: Value, summed: Sequence[str], counted: str, types: Types) -> Value:
+    assert not isinstance(value.term, Ratio)
+    counts = [_counter(each, types) for each in summed]
+    return Value(combined_bits(call, value.term.type, counts, _counter(counted, types)), _missing(counted, types))
 
 
 def _row_count(sums: Mapping[str, SumExpr]) -> str:

@@ -356,6 +356,9 @@ class Reader:
         rows, columns = below.rows, below.columns
         groups = [self._expression(each) for each in node["groups"]]
         calls = [self._expressions.call(each, lambda: tables_of(node)) for each in node["expressions"]]
+        if not groups and [each.function for each in calls] == ["first", "count_star"]:
+            _, place = self._written.construct([SEVERAL_ROWS], lambda: tables_of(node))
+            calls[0] = replace(calls[0], is_made=bool(place.fragments))
 
         def make() -> Rows:
             if is_first_of_one(rows, groups, calls):
@@ -414,12 +417,7 @@ class Reader:
         return self._first(self._settled_below(node), self._orders(node), node["limit"], node["offset"])
 
     def _orders(self, node: Json) -> list[Order]:
-        return [
-            Order(
-                self._expression(each["expression"]), each["type"] == "DESCENDING", each["null_order"] == "NULLS FIRST"
-            )
-            for each in node["orders"]
-        ]
+        return list(self._expressions.orders(node["orders"]))
 
     def _first(self, below: Settled, orders: Sequence[Order], count: int, offset: int) -> Table:
         def examined() -> Sequence[Cell]:

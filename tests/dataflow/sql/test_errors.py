@@ -45,7 +45,7 @@ REFUSED = {
     "select (select x from u where u.a = t.a) from t": (
         "a scalar subquery that may return several rows (line 1, column 8)"
     ),
-    "select median(a) from t": "the aggregate median (line 1, column 8)",
+    "select product(a) from t": "the aggregate product (line 1, column 8)",
     "select sqrt(a) from t": "the function sqrt (line 1, column 8)",
     "select lower(s) from t": "the function lower of stored texts (line 1, column 8)",
     "select a from t where s like 'a_b'": "a pattern for stored text has % alone: 'a_b'",
@@ -121,8 +121,7 @@ NAMES = {
     "{'a': a}": "{'a': a}",
     "try_cast(s as integer)": "try_cast(s as integer)",
     "a and sqrt(a) between 1 and 2": "the function sqrt",
-    "median(a)": "the aggregate median",
-    "mode(a)": "the aggregate mode",
+    "product(a)": "the aggregate product",
     "geometric_mean(a)": "the function geometric_mean",
 }  # fmt: skip
 """Expressions, and what the error says of them."""

@@ -8,21 +8,25 @@ code   an index into a sorted list of words, so codes are ordered as their words
 short  a text of at most seven bytes, packed so that integers are ordered as texts are by bytes
 text   the number of an interned text; equal texts have equal numbers (in an input: offsets and bytes)
 bool   a condition: 1 if it holds, else 0
+double a number of 64 bits with a floating point, as an integer in the order of the numbers: see `stored_double`
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import math
+import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from functools import cached_property
 from typing import Literal, TypeAlias
 
+import numpy as np
+
 from deltamark.errors import DeltamarkError, unknown
 
-Kind = Literal["int", "date", "code", "short", "text", "bool"]
+Kind = Literal["int", "date", "code", "short", "text", "bool", "double"]
 
 LARGEST = 2**63 - 1
 NULL = -(2**63)
@@ -41,7 +45,7 @@ FIRST_DAY, LAST_DAY = ((day - EPOCH).days for day in (dt.date.min, dt.date.max))
 
 @dataclass(frozen=True, repr=False)
 class Type:
-    """The type of a column: BOOL, TEXT, SHORT, or made by `integer`, `decimal`, `date_type` or `code_type`."""
+    """The type of a column: BOOL, TEXT, SHORT, DOUBLE, or made by `integer`, `decimal`, `date_type` or `code_type`."""
 
     kind: Kind
     scale: int = 0
@@ -59,7 +63,7 @@ class Type:
                 text = f"date_type({self.low}, {self.high})"
             case "code" if self == replace(code_type(self.words), nullable=self.nullable):
                 text = f"code_type({self.words})"
-            case "bool" | "text" | "short" if self == replace(NAMED[self.kind], nullable=self.nullable):
+            case "bool" | "text" | "short" | "double" if self == replace(NAMED[self.kind], nullable=self.nullable):
                 text = self.kind.upper()
             case _:
                 text = f"Type({self.kind!r}, {self.scale}, {self.low}, {self.high}, {self.words})"
@@ -151,7 +155,37 @@ def code_type(words: tuple[str, ...]) -> Type:
 BOOL = Type("bool", 0, 0, 1, ("false", "true"))
 TEXT = Type("text", 0, 0, 2**31 - 1)
 SHORT = Type("short", 0, 0, LARGEST)
-NAMED: Mapping[Kind, Type] = {"bool": BOOL, "text": TEXT, "short": SHORT}
+
+
+def stored_double(value: float) -> int:
+    """Return the integer that stores a double: its bits, or the complement of the bits of its absolute value.
+
+    So integers are ordered as doubles are. -0.0 is stored as 0.0, and every NaN as one number above infinity.
+
+    >>> stored_double(-1.5) < stored_double(0.0) == stored_double(-0.0) < stored_double(math.inf) < NAN
+    True
+    """
+    return int(stored_doubles(np.array([value], np.float64))[0])
+
+
+def stored_doubles(values: np.ndarray) -> np.ndarray:
+    """Return the integers that store an array of doubles."""
+    bits = np.where(values == 0, 0.0, values).view(np.int64)
+    return np.where(np.isnan(values), NAN, np.where(bits < 0, ~(bits & LARGEST), bits))
+
+
+def doubles(stored: np.ndarray) -> np.ndarray:
+    """Return the doubles that an array of integers stores."""
+    return np.where(stored < 0, ~stored | NULL, stored).view(np.float64)
+
+
+NAN = 0x7FF8 << 48
+"""The integer that stores NaN, which is greater than all other doubles and equal to itself."""
+INFINITY = 0x7FF0 << 48
+"""The integer that stores infinity. Its complement stores the least double."""
+
+DOUBLE = Type("double", 0, ~INFINITY, NAN)
+NAMED: Mapping[Kind, Type] = {"bool": BOOL, "text": TEXT, "short": SHORT, "double": DOUBLE}
 """The types without parameters."""
 
 
@@ -170,7 +204,7 @@ def unpack_short(packed: int) -> str:
     return (packed >> 3).to_bytes(SHORT_BYTES, "big")[: packed & 7].decode()
 
 
-Value: TypeAlias = "bool | int | Decimal | dt.date | str | None"
+Value: TypeAlias = "bool | int | float | Decimal | dt.date | str | None"
 """A value as Python has it."""
 
 
@@ -195,6 +229,8 @@ def value_of(type_: Type, stored: int | str | None) -> Value:
             value = type_.words[number]
         case "short":
             value = unpack_short(number)
+        case "double":
+            value = struct.unpack("d", struct.pack("q", ~number | NULL if number < 0 else number))[0]
         case "int" if type_.scale:
             value = Decimal(number).scaleb(-type_.scale)
     return value
@@ -217,7 +253,7 @@ def key_count(types: Iterable[Type]) -> int:
 
 _OURS = {
     int: "integer(low, high)",
-    float: "decimal(low, high, scale=2), since numbers are exact",
+    float: "DOUBLE, or decimal(low, high, scale=2) for exact numbers",
     Decimal: "decimal(low, high, scale=2)",
     str: "TEXT, SHORT (at most seven bytes) or code_type(words)",
     bool: "BOOL",
@@ -237,7 +273,7 @@ class Field:
     def __post_init__(self) -> None:
         if not isinstance(self.type, Type):
             kind = self.type if isinstance(self.type, type) else type(self.type)
-            others = "integer(...), decimal(...), date_type(...), code_type(...), BOOL or TEXT"
+            others = "integer(...), decimal(...), date_type(...), code_type(...), DOUBLE, BOOL or TEXT"
             remedy = f"write {_OURS.get(kind, others)}"
             raise DeltamarkError("not the type of a column", f"{self.name}: {self.type!r}", remedy)
 

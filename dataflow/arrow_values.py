@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltamark.dataflow.types import NULL, Type, pack_short, value_of
+from deltamark.dataflow.types import NULL, Type, doubles, pack_short, value_of
 
 MAX_DECIMAL_DIGITS = 38
 """The decimal digits of 128 bits."""
@@ -34,6 +34,9 @@ def arrow_array(stored: pa.Array | np.ndarray, type_: Type) -> pa.Array:
     if type_.kind == "text":
         return pa.array(stored, pa.string())
     array = pa.array(np.asarray(stored, dtype=np.int64), mask=np.asarray(stored) == NULL)
+    if type_.kind == "double":
+        numbers_ = np.asarray(stored, dtype=np.int64)
+        return pa.array(doubles(numbers_), mask=numbers_ == NULL)
     if type_.kind in ("code", "short"):
         encoded = array.dictionary_encode()
         words = [value_of(type_, number) for number in encoded.dictionary.to_pylist()]

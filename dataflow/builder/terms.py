@@ -16,9 +16,11 @@ from deltamark.dataflow.builder.texts import (
     substring,
     texts_of_numbers,
 )
-from deltamark.dataflow.kernels import expressions
+from deltamark.dataflow.kernels import expressions, moments
 from deltamark.dataflow.kernels.core.steps import Step
 from deltamark.dataflow.plan.terms import (
+    OF_SAMPLES,
+    ROOTS,
     Add,
     And,
     Coalesce,
@@ -30,6 +32,7 @@ from deltamark.dataflow.plan.terms import (
     Lookup,
     Match,
     Member,
+    Moment,
     Multiply,
     Not,
     Or,
@@ -121,6 +124,8 @@ class _Evaluator:
                 self._test_membership(term, result)
             case When():
                 self._choose(term, result)
+            case Moment():
+                self._moment(term, result)
             case Constant() | Passes():
                 raise DeltamarkError("this engine cannot compute", term, "leave it out")
             case _:
@@ -141,6 +146,14 @@ class _Evaluator:
         self._program.add(
             expressions.CHOOSE, size=self._stream.size, condition=condition, yes=yes, no=no,
             result=result,
+        )  # fmt: skip
+
+    def _moment(self, term: Moment, result: int) -> None:
+        program, count = self._program, len(term.numbers)
+        program.add(
+            moments.MOMENTS, size=self._stream.size, numbers=program.table(list(map(self.cell, term.numbers))),
+            slice_numbers=program.words(count), comoments=count // moments.SUMS, less=int(term.function in OF_SAMPLES),
+            power=10**term.scale, is_root=int(term.function in ROOTS), wide=program.words(2), result=result,
         )  # fmt: skip
 
     def constant_text(self, word: str) -> TextCells:

@@ -32,6 +32,7 @@ from deltamark.dataflow.language.expr import (
     ratio_columns,
 )
 from deltamark.dataflow.language.iteration import looped
+from deltamark.dataflow.language.moments import AggregateExpr, moment_term, moments_of, sums_of_moments
 from deltamark.dataflow.language.picks import PickExpr, picked_values
 from deltamark.dataflow.language.windows import WindowExpr, row_number, window_functions
 from deltamark.dataflow.operators.aggregate import Aggregate, Sum
@@ -48,6 +49,7 @@ from deltamark.dataflow.operators.threshold import Threshold
 from deltamark.dataflow.operators.top import Direction, TopK
 from deltamark.dataflow.operators.window import Window
 from deltamark.dataflow.plan.terms import Ratio, Term, column, null
+from deltamark.dataflow.scalars.moments import MomentSums
 from deltamark.dataflow.types import LARGEST, Field, Schema, Type, spanning
 from deltamark.errors import DeltamarkError, unknown_attribute
 
@@ -191,18 +193,33 @@ class Collection:
         """Negate every weight: `a.concat(b.negate())` subtracts b from a."""
         return Collection(Negate(self.node, schema=self.schema))
 
-    def aggregate(self, by: Names = (), **aggregates: SumExpr | RatioExpr) -> Collection:
+    def aggregate(self, by: Names = (), **aggregates: AggregateExpr) -> Collection:
         """Compute sums, counts and averages per group: `sales.aggregate("shop", sold=count(), mean=col.price.mean())`.
 
         A group exists while its number of rows is not zero. Without keys all rows are one group. An average, and any
-        other ratio of two sums, is exact: readers of the answer divide its columns `mean.num` and `mean.den`.
+        other ratio of two sums, is exact: readers of the answer divide its columns `mean.num` and `mean.den`. A
+        variance, a standard deviation, a covariance or a correlation is a DOUBLE, computed of exact sums.
         """
-        keys = _names(by)
+        keys, moments = _names(by), moments_of(aggregates, self.schema)
+        if moments:
+            others = {name: each for name, each in aggregates.items() if name not in moments}
+            sums = self.aggregate(by, **others, **sums_of_moments(moments))
+            return sums._with_moments(keys, aggregates, moments)  # noqa: SLF001
         columns = list(sums_of(aggregates, self.node))
         fields = [*map(self.schema.field, keys), *(Field(each.name, type_) for each, type_ in columns)]
         refuse_repeated([field.name for field in fields])
         schema = Schema(tuple(fields), min(self.schema.rows, groups_of(fields[: len(keys)])))
         return Collection(Aggregate(self.node, keys, tuple(each for each, _ in columns), schema=schema))
+
+    def _with_moments(self, keys: Names, names: Iterable[str], moments: Mapping[str, MomentSums]) -> Collection:
+        """Replace the sums of moments by the moments."""
+        terms: dict[str, Term | Ratio] = {key: column(key, self.schema[key]) for key in keys}
+        for name in names:
+            is_moment = name in moments
+            terms[name] = (
+                moment_term(name, moments[name], self.schema) if is_moment else column_value(name, self.schema)
+            )
+        return self._project(terms)
 
     def count(self, by: Names = ()) -> Collection:
         """Count the rows of each group, in a column `count`: `sales.count(by="shop")`."""

@@ -26,6 +26,7 @@ from deltamark.dataflow.plan.terms import (
     Lookup,
     Match,
     Member,
+    Moment,
     Multiply,
     Not,
     Or,
@@ -125,6 +126,8 @@ def _written(term: Term) -> tuple[str, int]:
             return f"{_table_name(term)}({sql(argument)})", ATOM
         case Substring(text, start, length):
             return f"substring({sql(text)}, {start}, {length})", ATOM
+        case Moment(function):
+            return f"{function}({', '.join(map(sql, term.args))})", ATOM
         case Coalesce() | Passes():
             return f"{term.operation}({', '.join(map(sql, term.args))})", ATOM
         case _:

@@ -13,7 +13,7 @@ from functools import reduce
 from typing import ClassVar, Self, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
-from deltamark.dataflow.types import BOOL, NULL, SHORT, TEXT, Type, integer, spanning
+from deltamark.dataflow.types import BOOL, DOUBLE, NULL, SHORT, TEXT, Type, integer, spanning
 
 MAX_SHOWN = 40
 """Characters of a value in an explanation; a longer one is cut."""
@@ -101,6 +101,7 @@ def _derive(term: PlanTerm, values: tuple[object, ...]) -> None:
     """Set the attributes of a new term that follow from its values."""
     terms = [each for each in values if isinstance(each, PlanTerm)]
     args = term.conditions if isinstance(term, Passes) else tuple(terms)
+    args = term.numbers if isinstance(term, Moment) else args
     own = frozenset([term.name] if isinstance(term, Column) else [])
     object.__setattr__(term, "values", values)
     object.__setattr__(term, "args", args)
@@ -241,6 +242,33 @@ class Substring(PlanTerm):
     type = SHORT
 
 
+OF_SAMPLES = ("var_samp", "variance", "stddev", "stddev_samp", "covar_samp")
+"""The moments that are divided by one less than the number of rows. They are NULL for one row."""
+ROOTS = ("stddev", "stddev_samp", "stddev_pop")
+MOMENTS = (*OF_SAMPLES, "var_pop", "stddev_pop", "covar_pop", "corr")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Moment(PlanTerm):
+    """A variance, a covariance or a correlation, as a double, by its function in SQL.
+
+    numbers: the number of rows, then for each comoment the sums of two values and of the two digits of their product:
+    see `kernels/moments.py`. scale: the decimal places of the product.
+    """
+
+    function: str
+    numbers: tuple[Term, ...]
+    scale: int
+    type = DOUBLE
+
+    @property
+    def parameter(self) -> object:
+        return self.function, self.scale
+
+    def with_args(self, args: tuple[Term, ...]) -> Moment:
+        return Moment(self.function, args, self.scale)
+
+
 class _Condition(PlanTerm):
     """The base of conditions that are true or false for every row."""
 
@@ -321,7 +349,7 @@ class Match(_Condition):
 # fmt: off
 Term: TypeAlias = (
     Column | Constant | Add | Subtract | Multiply | Quotient | Table | When | Coalesce | Passes | Text | Substring
-    | Equal | Less | And | Or | Not | IsNull | Lookup | Member | Match
+    | Equal | Less | And | Or | Not | IsNull | Lookup | Member | Match | Moment
 )
 # fmt: on
 

@@ -157,9 +157,11 @@ def number_truth(value: Cell) -> Truth:
 
 
 def as_double(cell: Cell) -> Cell:
-    """Return a number as a quotient, which is stored in two columns."""
+    """Return a number as a quotient, which is stored in two columns; a double, which has one, stays as it is."""
     value = value_of(cell)
-    return cell if isinstance(value.term, Ratio) else Value(Ratio(value.term, number(1)), value.null)
+    if isinstance(value.term, Ratio):
+        return cell
+    return cell if value.term.type.kind == "double" else Value(Ratio(value.term, number(1)), value.null)
 
 
 def value_of(cell: Cell) -> Value:

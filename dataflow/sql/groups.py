@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from functools import partial
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from deltamark.dataflow.language.by_terms import fresh, projected
@@ -18,10 +18,11 @@ from deltamark.dataflow.language.expr import SumExpr
 from deltamark.dataflow.operators.derived import Piece
 from deltamark.dataflow.operators.node import is_unique
 from deltamark.dataflow.passes.expansion import side_by_side
-from deltamark.dataflow.plan.terms import Coalesce, Constant, Equal, Ratio, Term, column, number, product
+from deltamark.dataflow.plan.terms import MOMENTS, Coalesce, Constant, Equal, Ratio, Term, column, number, product
 from deltamark.dataflow.scalars import values
 from deltamark.dataflow.scalars.comparisons import first_known
 from deltamark.dataflow.scalars.expressions import Column, Expression, SqlType
+from deltamark.dataflow.scalars.moments import MomentSums
 from deltamark.dataflow.scalars.values import (
     TRUE,
     Cell,
@@ -29,6 +30,7 @@ from deltamark.dataflow.scalars.values import (
     as_number,
     both,
     chosen,
+    known_column,
     negated,
     positive,
     surely,
@@ -48,7 +50,7 @@ COUNTS = ("count", "count_star")
 COUNTS_OF_CONDITIONS = ("count_if", "countif")
 """In DuckDB they are sums of 1 and 0, and so NULL without a row whose condition is known."""
 MEANS = ("avg", "mean")
-SUMS = ("sum", "sum_no_overflow", *MEANS, *COUNTS, *COUNTS_OF_CONDITIONS, *BITS)
+SUMS = ("sum", "sum_no_overflow", *MEANS, *COUNTS, *COUNTS_OF_CONDITIONS, *BITS, *MOMENTS)
 
 Types = Mapping[str, Type]
 Result = Callable[[Types], Cell]
@@ -132,6 +134,8 @@ class _Pieces:
         condition: Term | None = TRUE if call.condition is None else rows.truth(call.condition).true
         if not call.args:
             return partial(_count, self._counted(condition, sums))
+        if call.function in MOMENTS:
+            return self._moment(call, rows, condition, sums)
         value = value_of(rows.cell(call.args[0]))
         known = both(condition, negated(value.null))
         if call.function in COUNTS:
@@ -146,6 +150,17 @@ class _Pieces:
             return partial(_mean, summed, self._counted(known, sums), divisor)
         counted = "" if known is TRUE else self._counted(known, sums)
         return lambda types: _sum(summed, counted or _row_count(sums), divisor, types)
+
+    def _moment(self, call: AggregateCall, rows: Rows, condition: Term | None, sums: dict[str, SumExpr]) -> Result:
+        """Add the sums that make a variance, a covariance or a correlation."""
+        given = [value_of(rows.cell(each)) for each in call.args]
+        known = reduce(both, (negated(each.null) for each in given), condition)
+        moment = MomentSums(call.function, tuple(_exact(each, call) for each in given), rows.collection.schema.rows)
+        names = {
+            term: self._added(sums, SumExpr(chosen(surely(known), term, number(0, term.type.scale))))
+            for term in moment.summands
+        }
+        return partial(_moment, moment, names, self._counted(known, sums))
 
     def _counted(self, condition: Term | None, sums: dict[str, SumExpr]) -> str:
         if condition is TRUE:
@@ -165,15 +180,15 @@ class _Pieces:
         return self._names[-1]
 
     def _known_rows(self, call: AggregateCall) -> tuple[Rows, Cell]:
-        """Return the rows that an aggregate reads and whose argument is not NULL, and the argument."""
+        """Return the rows that an aggregate reads and whose arguments are not NULL, and the first argument."""
         condition = () if call.condition is None else (self._rows.truth(call.condition),)
-        rows = self._rows.with_cells([self._rows.cell(call.args[0])]).where(*condition)
+        rows = self._rows.with_cells(map(self._rows.cell, call.args)).where(*condition)
         rows = without_null(rows, rows.cells)
         return rows, rows.cells[0]
 
     def _has_all_groups(self, call: AggregateCall) -> bool:
         """Return whether an aggregate reads a row of each group."""
-        return call.condition is None and self._rows.cell(call.args[0]).nulls is None
+        return call.condition is None and all(self._rows.cell(each).nulls is None for each in call.args)
 
     def _extreme(self, call: AggregateCall) -> Result:
         rows, cell = self._known_rows(call)
@@ -197,15 +212,15 @@ class _Pieces:
         return self._picks.add(call, self._rows.where(*condition), self._named(call.function))
 
     def _distinct(self, call: AggregateCall) -> Result:
-        rows, cell = self._known_rows(call)
-        name, use = self._named("value"), f"as the argument of {call.name}"
-        terms = {**self._key_terms(rows), name: stored_term(cell, use)}
-        seen = Collection(projected(rows.collection.node, terms)).distinct()
+        rows, _ = self._known_rows(call)
+        names, use = [self._named("value") for _ in rows.cells], f"as the argument of {call.name}"
+        stored = {name: stored_term(cell, use) for name, cell in zip(names, rows.cells, strict=True)}
+        seen = Collection(projected(rows.collection.node, {**self._key_terms(rows), **stored})).distinct()
         types = {field.name: field.type for field in seen.schema.fields}
         sums: dict[str, SumExpr] = {}
-        argument = values.cell_of(name, cell, types)
-        only = AggregateCall(call.function, (Column(0),), call.type, place=call.place)
-        result = self._summed(only, Rows(seen, (argument,)), sums)
+        arguments = tuple(values.cell_of(name, cell, types) for name, cell in zip(names, rows.cells, strict=True))
+        only = AggregateCall(call.function, tuple(map(Column, range(len(names)))), call.type, place=call.place)
+        result = self._summed(only, Rows(seen, arguments), sums)
         self._pieces.append(Piece(seen.aggregate(self._keys, **sums).node, self._has_all_groups(call)))
         return result
 
@@ -225,6 +240,19 @@ def _summand(term: Term | Ratio, call: AggregateCall) -> tuple[Term, Term | None
     if term.type.kind != "int":
         raise unsupported(f"{call.name} of a value that is no number", call.place)
     return term, divisor
+
+
+def _exact(value: Value, call: AggregateCall) -> Term:
+    """Return a number of which a moment is made."""
+    if isinstance(value.term, Ratio) or as_number(value.term).type.kind != "int":
+        remedy = f"cast it to a decimal: {call.name}(CAST(x AS DECIMAL(18, 4)))"
+        raise unsupported(f"{call.name} of a value that is no exact number", call.place, remedy)
+    return as_number(value.term)
+
+
+def _moment(moment: MomentSums, names: Mapping[Term, str], counted: str, types: Types) -> Value:
+    sums = {term: known_column(name, types[name]) for term, name in names.items()}
+    return moment.value(_counter(counted, types), sums)
 
 
 def _bits(call: AggregateCall, value: Value, summed: Sequence[str], counted: str, types: Types) -> Value:

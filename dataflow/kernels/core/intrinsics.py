@@ -130,6 +130,16 @@ def add_product(_typing: object, _address: object, _a: object, _b: object) -> Ge
 
 
 @instruction
+def bits_of_double(_typing: object, _value: object) -> Generated:
+    """Return the bits of a double."""
+
+    def generate(_context: CPUContext, builder: ir.IRBuilder, _: Signature, args: Sequence[ir.Value]) -> ir.Value:
+        return builder.bitcast(args[0], WORD)
+
+    return types.int64(types.float64), generate
+
+
+@instruction
 def add_wide(_typing: object, _address: object, _other: object) -> Generated:
     """Add the 128-bit number at another address to the one at an address."""
 

@@ -1,4 +1,4 @@
-"""Aggregates of values in an order, and of bits: DuckDB's answers at every time, and what is open in SQL."""
+"""Aggregates in an order, of bits, and moments: DuckDB's answers at every time, and what is open in SQL."""
 
 from __future__ import annotations
 
@@ -36,6 +36,11 @@ AGGREGATES = (
     "arg_min(s, s), arg_max(s, s), arg_min(p, p) FILTER (WHERE f), arg_max(DISTINCT d, d)",
     "arg_min_null(a, a), arg_max_null(s, s), arg_max(f, f), count(*), sum(a), min(p), count(DISTINCT s)",
     "bit_and(a), bit_or(a), bit_xor(a), bit_or(b) FILTER (WHERE f), bit_xor(DISTINCT b)",
+    "stddev_samp(a), stddev_pop(a), stddev(p), var_samp(p), var_pop(b), variance(b)",
+    "covar_samp(a, b), covar_pop(a, p), corr(a, b), corr(b, p)",
+    "stddev(DISTINCT a), var_pop(a) FILTER (WHERE f), corr(DISTINCT a, p) FILTER (WHERE b > 0)",
+    "covar_samp(DISTINCT b, a), stddev_samp(b) FILTER (WHERE a > 2), count(DISTINCT b)",
+    "var_samp(a * 100000000), covar_pop(a * 100000000 + 1, b * 10000000), stddev_pop(p * 1000000), corr(p, p)",
     "bool_and(f), bool_or(a > 2), count_if(f), approx_count_distinct(a)",
     "bool_and(DISTINCT f) FILTER (WHERE b > 1), bool_or(f) FILTER (WHERE b > 1), approx_count_distinct(s)",
 )
@@ -96,6 +101,8 @@ def test_values_that_sql_leaves_open_are_the_smallest(aggregate, value):
         ("arg_min(item, price, 2)", "arg_min with 3 arguments"),
         ("median(DATE '2000-01-01' + CAST(day AS INTEGER))", "take quantile_disc"),
         ("list(item)", "the aggregate list"),
+        ("stddev(price / day)", "stddev of a value that is no exact number"),
+        ("var_pop(price * 10000000000)", "a value may not fit in 64 bits"),
         ("(SELECT price FROM sales)", "a scalar subquery that may return several rows"),
     ],
 )

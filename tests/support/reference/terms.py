@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from deltamark.dataflow.kernels.moments import DIGIT_BITS
 from deltamark.dataflow.plan.terms import (
+    OF_SAMPLES,
+    ROOTS,
     Add,
     And,
     Coalesce,
@@ -18,6 +22,7 @@ from deltamark.dataflow.plan.terms import (
     Lookup,
     Match,
     Member,
+    Moment,
     Multiply,
     Not,
     Or,
@@ -29,7 +34,7 @@ from deltamark.dataflow.plan.terms import (
     Text,
     When,
 )
-from deltamark.dataflow.types import NULL, pack_short
+from deltamark.dataflow.types import NULL, pack_short, stored_double
 
 
 def ordered(value: Any) -> Any:
@@ -56,6 +61,21 @@ def substring(term: Substring, text: Any) -> int:
     return packed
 
 
+def moment(term: Moment, rows: int, *sums: int) -> int:
+    """Return a variance, a covariance or a correlation of at least one row; without rows, some number."""
+    if rows <= (term.function in OF_SAMPLES):
+        return 0
+    comoments = [
+        rows * (low + high * 2**DIGIT_BITS) - x * y
+        for x, y, low, high in zip(sums[::4], sums[1::4], sums[2::4], sums[3::4], strict=True)
+    ]
+    if len(comoments) > 1:
+        shared, one, other = comoments
+        return stored_double(shared / math.sqrt(float(one) * other) if one and other else math.nan)
+    found = comoments[0] / (float(rows) * (rows - (term.function in OF_SAMPLES)) * 10**term.scale)
+    return stored_double(math.sqrt(found) if term.function in ROOTS else found)
+
+
 TERMS: dict[type[Term], Callable[..., Any]] = {
     Constant: lambda term: term.value,
     Add: lambda _, left, right: left + right,
@@ -75,5 +95,6 @@ TERMS: dict[type[Term], Callable[..., Any]] = {
     Table: lambda term, value: term.results[value - term.low],
     When: lambda _, test, value, otherwise: value if test else otherwise,
     IsNull: lambda _, value: value == NULL,
+    Moment: moment,
     Coalesce: lambda _, value, otherwise: otherwise if value == NULL else value,
 }

@@ -6,7 +6,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltamark.dataflow.types import NULL, Type, doubles, pack_short, value_of
+from deltamark.dataflow.types import NULL, Type, doubles, pack_short, stored_doubles, value_of
+
+ARROW_TYPES = {
+    "bool": pa.bool_(), "date": pa.date32(), "timestamp": pa.timestamp("us"), "timestamptz": pa.timestamp("us", "UTC"),
+    "time": pa.time64("us"),
+}  # fmt: skip
+"""The types of Arrow for stored numbers of other kinds."""
 
 MAX_DECIMAL_DIGITS = 38
 """The decimal digits of 128 bits."""
@@ -22,8 +28,13 @@ def numbers(array: pa.Array, type_: Type) -> np.ndarray:
         encoded = array.dictionary_encode()
         packed = pa.array([pack_short(text) for text in encoded.dictionary.to_pylist()], pa.int64())
         array = packed.take(encoded.indices)
+    elif type_.kind == "double":
+        found: np.ndarray = stored_doubles(array.fill_null(0).to_numpy(zero_copy_only=False))
+        return np.where(array.is_null().to_numpy(zero_copy_only=False), NULL, found)
     elif type_.kind == "date":
         array = array.cast(pa.int32())
+    elif pa.types.is_timestamp(array.type):
+        array = array.cast(pa.timestamp("us", array.type.tz))
     elif pa.types.is_decimal(array.type):
         array = _unscaled(array)
     return array.cast(pa.int64()).fill_null(NULL).to_numpy()
@@ -43,7 +54,9 @@ def arrow_array(stored: pa.Array | np.ndarray, type_: Type) -> pa.Array:
         return pa.array(words, pa.string()).take(encoded.indices)
     if type_.kind == "int":
         return _scaled(array, type_.scale) if type_.scale else array
-    return array.cast(pa.bool_()) if type_.kind == "bool" else array.cast(pa.int32()).cast(pa.date32())
+    if type_.kind == "date":
+        array = array.cast(pa.int32())
+    return array.cast(ARROW_TYPES[type_.kind])
 
 
 def _scaled(array: pa.Array, scale: int) -> pa.Array:
@@ -53,6 +66,8 @@ def _scaled(array: pa.Array, scale: int) -> pa.Array:
 
 
 def _unscaled(array: pa.Array) -> pa.Array:
-    """Return the low words of 128-bit decimals, which hold every number of 64 bits."""
-    words = np.frombuffer(array.buffers()[1], dtype=np.int64)[2 * array.offset : 2 * (array.offset + len(array)) : 2]
-    return pa.array(words, mask=array.is_null().to_numpy(zero_copy_only=False))
+    """Return the low words of 128-bit decimals. One that needs more than 64 bits becomes NULL."""
+    words = np.frombuffer(array.buffers()[1], dtype=np.int64)[2 * array.offset : 2 * (array.offset + len(array))]
+    low, high = words[::2], words[1::2]
+    missing = array.is_null().to_numpy(zero_copy_only=False)
+    return pa.array(np.where(high == low >> 63, low, NULL), mask=missing)

@@ -9,6 +9,9 @@ short  a text of at most seven bytes, packed so that integers are ordered as tex
 text   the number of an interned text; equal texts have equal numbers (in an input: offsets and bytes)
 bool   a condition: 1 if it holds, else 0
 double a number of 64 bits with a floating point, as an integer in the order of the numbers: see `stored_double`
+timestamp    microseconds since 1970-01-01, in no time zone
+timestamptz  microseconds since 1970-01-01 in UTC
+time         microseconds since midnight
 """
 
 from __future__ import annotations
@@ -26,7 +29,8 @@ import numpy as np
 
 from deltamark.errors import DeltamarkError, unknown
 
-Kind = Literal["int", "date", "code", "short", "text", "bool", "double"]
+Kind = Literal["int", "date", "code", "short", "text", "bool", "double", "timestamp", "timestamptz", "time"]
+TIMESTAMPS: tuple[Kind, ...] = ("timestamp", "timestamptz")
 
 LARGEST = 2**63 - 1
 NULL = -(2**63)
@@ -39,13 +43,15 @@ FOREVER = 2**62
 
 SHORT_BYTES = 7
 EPOCH = dt.date(1970, 1, 1)
+FIRST_MOMENT = dt.datetime(1970, 1, 1)  # noqa: DTZ001 (in no time zone)
+MICROSECONDS_PER_DAY = 24 * 60 * 60 * 10**6
 FIRST_DAY, LAST_DAY = ((day - EPOCH).days for day in (dt.date.min, dt.date.max))
 """The days since 1970-01-01 of the first and the last date that Python has."""
 
 
 @dataclass(frozen=True, repr=False)
 class Type:
-    """The type of a column: BOOL, TEXT, SHORT, DOUBLE, or made by `integer`, `decimal`, `date_type` or `code_type`."""
+    """The type of a column: BOOL, TEXT, SHORT, DOUBLE, TIME, or made by a function of this module."""
 
     kind: Kind
     scale: int = 0
@@ -61,9 +67,14 @@ class Type:
                 text = f"integer({self.low}, {self.high}{f', scale={self.scale}' if self.scale else ''})"
             case "date" if not self.scale:
                 text = f"date_type({self.low}, {self.high})"
+            case "timestamp" | "timestamptz" if not self.scale:
+                zone = ", zoned=True" if self.kind == "timestamptz" else ""
+                text = f"timestamp_type({self.low}, {self.high}{zone})"
             case "code" if self == replace(code_type(self.words), nullable=self.nullable):
                 text = f"code_type({self.words})"
-            case "bool" | "text" | "short" | "double" if self == replace(NAMED[self.kind], nullable=self.nullable):
+            case "bool" | "text" | "short" | "double" | "time" if self == replace(
+                NAMED[self.kind], nullable=self.nullable
+            ):
                 text = self.kind.upper()
             case _:
                 text = f"Type({self.kind!r}, {self.scale}, {self.low}, {self.high}, {self.words})"
@@ -141,6 +152,25 @@ def date_type(low: dt.date | int, high: dt.date | int) -> Type:
     return Type("date", 0, first, last)
 
 
+def timestamp_type(low: dt.datetime | int, high: dt.datetime | int, *, zoned: bool = False) -> Type:
+    """Return the type of timestamps from low to high, each a datetime or its microseconds since 1970-01-01.
+
+    zoned: whether they are moments in UTC (TIMESTAMP WITH TIME ZONE).
+
+    >>> timestamp_type(dt.datetime(1970, 1, 1, 0, 0, 1), dt.datetime(1970, 1, 2))
+    timestamp_type(1000000, 86400000000)
+    """
+    first, last = (each if isinstance(each, int) else microseconds(each) for each in (low, high))
+    _refuse_too_wide(first, last)
+    return Type("timestamptz" if zoned else "timestamp", 0, first, last)
+
+
+def microseconds(moment: dt.datetime) -> int:
+    """Return the microseconds since 1970-01-01, in UTC if the moment has a time zone."""
+    start = FIRST_MOMENT if moment.tzinfo is None else FIRST_MOMENT.replace(tzinfo=dt.UTC)
+    return (moment - start) // dt.timedelta(microseconds=1)
+
+
 def code_type(words: tuple[str, ...]) -> Type:
     """Return the type of codes: indexes into a sorted tuple of distinct words.
 
@@ -185,7 +215,8 @@ INFINITY = 0x7FF0 << 48
 """The integer that stores infinity. Its complement stores the least double."""
 
 DOUBLE = Type("double", 0, ~INFINITY, NAN)
-NAMED: Mapping[Kind, Type] = {"bool": BOOL, "text": TEXT, "short": SHORT, "double": DOUBLE}
+TIME = Type("time", 0, 0, MICROSECONDS_PER_DAY - 1)
+NAMED: Mapping[Kind, Type] = {"bool": BOOL, "text": TEXT, "short": SHORT, "double": DOUBLE, "time": TIME}
 """The types without parameters."""
 
 
@@ -204,11 +235,11 @@ def unpack_short(packed: int) -> str:
     return (packed >> 3).to_bytes(SHORT_BYTES, "big")[: packed & 7].decode()
 
 
-Value: TypeAlias = "bool | int | float | Decimal | dt.date | str | None"
+Value: TypeAlias = "bool | int | float | Decimal | dt.date | dt.time | str | None"
 """A value as Python has it."""
 
 
-def value_of(type_: Type, stored: int | str | None) -> Value:
+def value_of(type_: Type, stored: int | str | None) -> Value:  # noqa: C901 (a case for each kind)
     """Return the value that a stored number, or the text of a text column, stands for; None for NULL.
 
     >>> value_of(integer(0, 999, scale=2), 950), value_of(date_type(0, 9), 1), value_of(BOOL.or_null(), NULL)
@@ -225,6 +256,11 @@ def value_of(type_: Type, stored: int | str | None) -> Value:
             value = bool(number)
         case "date" if FIRST_DAY <= number <= LAST_DAY:  # a day that Python lacks stays a number
             value = EPOCH + dt.timedelta(days=number)
+        case "timestamp" | "timestamptz" if FIRST_DAY <= number // MICROSECONDS_PER_DAY <= LAST_DAY:
+            moment = FIRST_MOMENT + dt.timedelta(microseconds=number)
+            value = moment if type_.kind == "timestamp" else moment.replace(tzinfo=dt.UTC)
+        case "time":
+            value = (FIRST_MOMENT + dt.timedelta(microseconds=number)).time()
         case "code":
             value = type_.words[number]
         case "short":
@@ -258,6 +294,8 @@ _OURS = {
     str: "TEXT, SHORT (at most seven bytes) or code_type(words)",
     bool: "BOOL",
     dt.date: "date_type(low, high)",
+    dt.datetime: "timestamp_type(low, high)",
+    dt.time: "TIME",
 }
 
 

@@ -57,15 +57,18 @@ if TYPE_CHECKING:
     from deltamark.dataflow.sql.query import sql as sql
     from deltamark.dataflow.sql.tables import sql_tables as sql_tables
     from deltamark.dataflow.types import BOOL as BOOL
+    from deltamark.dataflow.types import DOUBLE as DOUBLE
     from deltamark.dataflow.types import NULL as NULL
     from deltamark.dataflow.types import SHORT as SHORT
     from deltamark.dataflow.types import TEXT as TEXT
+    from deltamark.dataflow.types import TIME as TIME
     from deltamark.dataflow.types import Schema as Schema
     from deltamark.dataflow.types import Type as Type
     from deltamark.dataflow.types import code_type as code_type
     from deltamark.dataflow.types import date_type as date_type
     from deltamark.dataflow.types import decimal as decimal
     from deltamark.dataflow.types import integer as integer
+    from deltamark.dataflow.types import timestamp_type as timestamp_type
     from deltamark.errors import DeltamarkError as DeltamarkError
 
 __version__ = "0.1.0"

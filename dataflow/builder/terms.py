@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import ClassVar, TypeAlias, assert_never
 
+from deltamark.dataflow.builder.numbers import DoubleOutOfRange, NumberTooWide, function_number
 from deltamark.dataflow.builder.program import VectorAddress
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.builder.texts import (
@@ -16,17 +17,21 @@ from deltamark.dataflow.builder.texts import (
     substring,
     texts_of_numbers,
 )
-from deltamark.dataflow.kernels import expressions, moments
+from deltamark.dataflow.kernels import expressions, moments, numbers
 from deltamark.dataflow.kernels.core.steps import Step
 from deltamark.dataflow.plan.terms import (
     OF_SAMPLES,
     ROOTS,
     Add,
     And,
+    Checked,
     Coalesce,
     Column,
     Constant,
+    DoubleArithmetic,
+    DoubleFunction,
     Equal,
+    FromDouble,
     IsNull,
     Less,
     Lookup,
@@ -43,7 +48,9 @@ from deltamark.dataflow.plan.terms import (
     Table,
     Term,
     Text,
+    ToDouble,
     When,
+    double,
 )
 from deltamark.dataflow.types import NULL
 from deltamark.errors import DeltamarkError
@@ -126,6 +133,8 @@ class _Evaluator:
                 self._choose(term, result)
             case Moment():
                 self._moment(term, result)
+            case Checked() | ToDouble() | FromDouble() | DoubleArithmetic() | DoubleFunction():
+                self._number(term, result)
             case Constant() | Passes():
                 raise DeltamarkError("this engine cannot compute", term, "leave it out")
             case _:
@@ -155,6 +164,37 @@ class _Evaluator:
             slice_numbers=program.words(count), comoments=count // moments.SUMS, less=int(term.function in OF_SAMPLES),
             power=10**term.scale, is_root=int(term.function in ROOTS), wide=program.words(2), result=result,
         )  # fmt: skip
+
+    def _number(
+        self, term: Checked | ToDouble | FromDouble | DoubleArithmetic | DoubleFunction, result: VectorAddress
+    ) -> None:
+        """Append arithmetic of doubles, a conversion, or arithmetic that may fail."""
+        program, size = self._program, self._stream.size
+        match term:
+            case Checked(left, right, sign):
+                a, b = map(self.cell, (left, right))
+                block = program.add(
+                    numbers.CHECKED_ARITHMETIC, size=size, function=function_number(sign), a=a, b=b, result=result
+                )
+                program.add_state(NumberTooWide(block, term))
+            case ToDouble(number):
+                power = 10**number.type.scale
+                program.add(numbers.TO_DOUBLE, size=size, numbers=self.cell(number), power=power, result=result)
+            case FromDouble(value, to_even, type_):
+                block = program.add(
+                    numbers.FROM_DOUBLE, size=size, doubles=self.cell(value), power=10**type_.scale,
+                    to_even=int(to_even), low=type_.low, high=type_.high, result=result,
+                )  # fmt: skip
+                program.add_state(DoubleOutOfRange(block, term))
+            case DoubleArithmetic(left, right, sign):
+                a, b = map(self.cell, (left, right))
+                program.add(numbers.DOUBLES, size=size, function=function_number(sign), a=a, b=b, result=result)
+            case DoubleFunction(value, function, places):
+                a = b = self.cell(value)
+                if function == "round":
+                    b = self.cell(double(10.0 ** abs(places)))
+                code = function_number("round tens" if function == "round" and places < 0 else function)
+                program.add(numbers.DOUBLES, size=size, function=code, a=a, b=b, result=result)
 
     def constant_text(self, word: str) -> TextCells:
         """Append a constant text."""

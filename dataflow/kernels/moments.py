@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 
 from deltamark.dataflow.kernels.core.blocks import Array, Arrays, SizedOperator, Vector, Vectors
-from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
-from deltamark.dataflow.kernels.core.intrinsics import add_product, bits_of_double
+from deltamark.dataflow.kernels.core.dispatcher import kernel
+from deltamark.dataflow.kernels.core.intrinsics import add_product
 from deltamark.dataflow.kernels.core.steps import step
-from deltamark.dataflow.types import LARGEST, NAN
+from deltamark.dataflow.kernels.numbers import stored
 
 DIGIT_BITS = 31
 """The bits of the low digit of a product. A sum of low digits fits in 64 bits for all numbers of rows up to 2**32."""
@@ -57,7 +57,7 @@ def moments(op: MomentBlock) -> None:
             value = value / (float(rows) * float(rows - op.less) * float(op.power))
             if op.is_root != 0:
                 value = np.sqrt(value)
-        result[at] = _stored(value)
+        result[at] = stored(value)
 
 
 @kernel
@@ -75,15 +75,6 @@ def _comoment(columns: Arrays, first: int, at: int, wide: Array) -> float:
         high = ~high + (low == 0)
     value = (float(high) * TWO_32 + float((low >> 32) & 0xFFFFFFFF)) * TWO_32 + float(low & 0xFFFFFFFF)
     return -value if is_negative else value
-
-
-@inline
-def _stored(value: float) -> int:
-    """Return the integer that stores a double; see `types.stored_double`."""
-    if np.isnan(value):
-        return NAN
-    bits = bits_of_double(value)
-    return bits if bits >= 0 else (0 if value == 0.0 else ~(bits & LARGEST))
 
 
 MOMENTS = step(moments)

@@ -50,7 +50,7 @@ from deltamark.dataflow.operators.top import Direction, TopK
 from deltamark.dataflow.operators.window import Window
 from deltamark.dataflow.plan.terms import Ratio, Term, column, null
 from deltamark.dataflow.scalars.moments import MomentSums
-from deltamark.dataflow.types import LARGEST, Field, Schema, Type, spanning
+from deltamark.dataflow.types import DOUBLE, LARGEST, Field, Schema, Type, spanning
 from deltamark.errors import DeltamarkError, unknown_attribute
 
 
@@ -87,7 +87,7 @@ def groups_of(keys: Iterable[Field]) -> int:
     return prod(each.type.high - each.type.low + 1 + each.type.nullable for each in keys)
 
 
-def sums_of(aggregates: Mapping[str, SumExpr | RatioExpr], rows: Node) -> Iterator[tuple[Sum, Type]]:
+def sums_of(aggregates: Mapping[str, AggregateExpr], rows: Node) -> Iterator[tuple[Sum, Type]]:
     """Yield the columns of aggregates with their types; a ratio has two."""
     for name, aggregate in aggregates.items():
         match aggregate:
@@ -95,8 +95,12 @@ def sums_of(aggregates: Mapping[str, SumExpr | RatioExpr], rows: Node) -> Iterat
                 yield _sum(name, aggregate, rows)
             case RatioExpr():
                 numerator, denominator = ratio_columns(name)
-                yield _sum(numerator, aggregate.numerator, rows)
-                yield _sum(denominator, aggregate.denominator, rows)
+                for part, of in ((numerator, aggregate.numerator), (denominator, aggregate.denominator)):
+                    found = _sum(part, of, rows)
+                    if found[1].kind == "double":
+                        remedy = "compute the sum and count(), and divide them by .select(...)"
+                        raise DeltamarkError("an exact average of doubles", f"{name} = {found[0].term}", remedy)
+                    yield found
             case _:
                 remedy = "write col.x.sum(), col.x.mean() or count()"
                 raise DeltamarkError("not an aggregate", f"{name} = {aggregate!r}", remedy)
@@ -106,13 +110,15 @@ def _sum(name: str, aggregate: SumExpr, rows: Node) -> tuple[Sum, Type]:
     if aggregate.expr is None:  # a group without rows does not exist
         return Sum(name, "count"), Type("int", 0, min(1, rows.schema.rows), rows.schema.rows)
     term = bind(aggregate.expr, rows.schema)
-    if term.type.kind != "int" or term.type.nullable:
+    if term.type.kind not in ("int", "double") or term.type.nullable:
         raise DeltamarkError("cannot be summed", f"{name} = {term} ({term.type})", "sum numbers, none missing")
     return Sum(name, "sum", term), _sum_type(term, rows)
 
 
 def _sum_type(term: Term, rows: Node) -> Type:
     """Bound a sum by the bounds of its term and the number of rows, any of which a plan may subtract."""
+    if term.type.kind == "double":
+        return DOUBLE
     low, high = min(term.type.low, 0), max(term.type.high, 0)
     if subtracts(rows):
         low, high = min(low, -high), max(high, -low)

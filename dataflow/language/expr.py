@@ -104,7 +104,7 @@ def _compared(comparator: Comparator, left: object, right: object) -> Expr:
 
 
 CAST = re.compile(r"(?P<name>[A-Z]+)(\(\d+, *(?P<scale>\d+)\))?", re.IGNORECASE)
-CASTS = (*INTEGERS, "DECIMAL", "DATE", "VARCHAR", "BOOLEAN")
+CASTS = (*INTEGERS, "DECIMAL", "DOUBLE", "FLOAT", "DATE", "VARCHAR", "BOOLEAN")
 
 
 class Expr:

@@ -9,11 +9,28 @@ from fractions import Fraction
 from typing import Literal
 
 from deltamark.dataflow.operators.pick import MAX_DENOMINATOR, Picked
-from deltamark.dataflow.plan.terms import Add, Ratio, Term, column, difference, number, product
-from deltamark.dataflow.types import Schema, Type, integer
+from deltamark.dataflow.plan.terms import (
+    Add,
+    Equal,
+    Ratio,
+    Term,
+    When,
+    column,
+    difference,
+    double,
+    number,
+    product,
+    to_double,
+)
+from deltamark.dataflow.scalars.doubles import arithmetic
+from deltamark.dataflow.scalars.numbers import rounded
+from deltamark.dataflow.types import DOUBLE, TIMESTAMPS, Schema, Type, integer
 from deltamark.errors import DeltamarkError
 
 Share = int | float | Decimal | Fraction
+
+INTERPOLATED = ("int", "double", "time", *TIMESTAMPS)
+"""The kinds of values of which there are others between two."""
 
 
 @dataclass(frozen=True)
@@ -51,7 +68,7 @@ def quantile_disc(of: str, share: Share) -> PickExpr:
 
 
 def quantile_cont(of: str, share: Share) -> PickExpr:
-    """Interpolate a number between the two rows nearest to a share of the rows, exactly, as an average is exact."""
+    """Interpolate between the two rows nearest to a share of the rows: numbers exactly, as an average is exact."""
     return between(of, share_of(share))
 
 
@@ -93,8 +110,9 @@ def picked_parts(name: str, each: PickExpr, schema: Schema) -> Iterator[tuple[Pi
     if each.kind == "row":
         yield Picked(name, each.of, "whole", *share), type_
         return
-    if type_.kind != "int" or type_.nullable:
-        raise DeltamarkError("cannot be interpolated", f"{each.of} ({type_})", "name a column of numbers, none missing")
+    if type_.kind not in INTERPOLATED or type_.nullable:
+        remedy = "name a column of numbers or times, none missing"
+        raise DeltamarkError("cannot be interpolated", f"{each.of} ({type_})", remedy)
     yield Picked(f"{name}.below", each.of, "below", *share), type_
     yield Picked(f"{name}.above", each.of, "above", *share), type_
     yield Picked(f"{name}.rest", each.of, "rest", *share), integer(0, each.share.denominator - 1)
@@ -107,5 +125,15 @@ def value_of_parts(parts: Sequence[tuple[Picked, Type]], share: Fraction) -> Ter
         return below
     above, rest = others
     whole, type_ = share.denominator, below.type
+    if type_.kind == "double":
+        return _between_doubles(below, above, rest, whole)
     ends = product(below, difference(number(whole), rest)), product(above, rest)
-    return Ratio(Add(*ends, integer(type_.low * whole, type_.high * whole, type_.scale)), number(whole))
+    numerator = Add(*ends, integer(type_.low * whole, type_.high * whole, type_.scale))
+    exact = Ratio(numerator, number(whole))
+    return exact if type_.kind == "int" else Add(rounded(exact, 0), number(0), type_)
+
+
+def _between_doubles(below: Term, above: Term, rest: Term, whole: int) -> Term:
+    weight = arithmetic("/", to_double(rest), double(whole))
+    ends = arithmetic("*", below, arithmetic("-", double(1), weight)), arithmetic("*", above, weight)
+    return When(Equal(rest, number(0)), below, arithmetic("+", *ends), DOUBLE)

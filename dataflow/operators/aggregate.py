@@ -75,19 +75,22 @@ class Aggregate(Node):
     def distributed(self, inputs: Sequence[Distribution], columns: Columns) -> OperatorDistribution:
         """Replicate an aggregate with few groups over rows in order: its workers exchange sums instead of rows."""
         (rows,) = inputs
-        if rows.in_order and self._has_few_groups:
+        if rows.in_order and self._can_be_scanned:
             return OperatorDistribution((None,), Distribution("scanned", aggregate=self.digest.hex()))
         return gather(rows, self.keys, [self.rows.schema[name] for name in self.keys])
 
     @property
-    def _has_few_groups(self) -> bool:
+    def _can_be_scanned(self) -> bool:
+        """Whether workers may exchange sums: there are few groups, and no sums of doubles, which are long."""
+        if any(self.schema[each.name].kind == "double" for each in self.sums):
+            return False
         return key_count(self.schema[name] for name in self.keys) <= MAX_REPLICATED_GROUPS
 
     def wishes(self, placing: Placing) -> list[Distribution]:
         below = self.rows
         while isinstance(below, Filter | Project | Negate) and placing.readers(below) == 1:
             below = below.rows
-        if self._has_few_groups and isinstance(below, Input):
+        if self._can_be_scanned and isinstance(below, Input):
             return [SLICED]
         return [placing.owned(self.rows, self.keys)] if self.keys else super().wishes(placing)
 
@@ -143,7 +146,7 @@ class Groups:
 def _sum_out_of_bounds(block: AggregateBlock) -> tuple[int, int] | None:
     """Return the number of the sum that has made an aggregate fail, and the sum; None if a count of rows has."""
     sums, values = block.sums, view(block.values.address, block.sums)
-    group = Group(block.state[group_words(sums) * block.error_group :].address)
+    group = Group(block.state[group_words(sums, block.doubles) * block.error_group :].address)
     numbers, bounds = view(group.numbers.address, 2 * sums + 2), view(block.bounds.address, 2 * sums)
     if numbers[1] < 0:
         return None
@@ -161,7 +164,9 @@ def _aggregate(stream: Stream, node: Aggregate, append: AppendOperator) -> Strea
     summed = {each.name: 0 if each.term is None else evaluate(stream, each.term) for each in node.sums}
     sums = {cell: name for name, cell in summed.items()}  # sums of one vector are computed once
     key = key_of(stream, names, types)
-    words, bounds = int(group_words(len(sums))), [node.schema[name] for name in sums.values()]
+    bounds = [node.schema[name] for name in sums.values()]
+    doubles = [at for at, type_ in enumerate(bounds) if type_.kind == "double"]
+    words = int(group_words(len(sums), len(doubles)))
     keys = key_ids(program, key, row_count(node), stream.size, state_words=words)
     size, time, diff, out_key = program.cell(), *(program.vector() for _ in range(3))
     out = {cell: program.vector() for cell in sums}
@@ -174,6 +179,7 @@ def _aggregate(stream: Stream, node: Aggregate, append: AppendOperator) -> Strea
         out_key=out_key, out=program.table(list(out.values())),
         bounds=program.table([bound for type_ in bounds for bound in (type_.low, type_.high)]),
         slice_values=program.words(max(len(sums), 1)), slice_out=program.words(max(len(sums), 1)),
+        doubles=len(doubles), double_sums=program.table(doubles), slice_doubles=program.words(max(len(doubles), 1)),
     )  # fmt: skip
     program.add_state(Groups(program, AggregateBlock(block), tuple(names), types, key, bounds))
     if key.interner is not None:

@@ -7,6 +7,7 @@ codes, and `>=` becomes a negated `<`. This module reverses that.
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
@@ -17,10 +18,14 @@ from deltamark.dataflow.plan.terms import (
     MAX_WRITTEN,
     Add,
     And,
+    Checked,
     Coalesce,
     Column,
     Constant,
+    DoubleArithmetic,
+    DoubleFunction,
     Equal,
+    FromDouble,
     IsNull,
     Less,
     Lookup,
@@ -37,6 +42,7 @@ from deltamark.dataflow.plan.terms import (
     Table,
     Term,
     Text,
+    ToDouble,
     When,
 )
 from deltamark.dataflow.types import EPOCH, Type, value_of
@@ -128,6 +134,15 @@ def _written(term: Term) -> tuple[str, int]:
             return f"substring({sql(text)}, {start}, {length})", ATOM
         case Moment(function):
             return f"{function}({', '.join(map(sql, term.args))})", ATOM
+        case Checked(left, right, sign) | DoubleArithmetic(left, right, sign):
+            binding = SUM if sign in "+-" else PRODUCT
+            return f"{sql(left, binding)} {sign} {sql(right, binding + 1)}", binding
+        case ToDouble(value):
+            return f"{sql(value, ATOM)}::DOUBLE", ATOM
+        case FromDouble(value):
+            return f"{sql(value, ATOM)}::{f'DECIMAL(38, {term.type.scale})' if term.type.scale else 'BIGINT'}", ATOM
+        case DoubleFunction(value, function, places):
+            return f"{function}({sql(value)}{f', {places}' if places else ''})", ATOM
         case Coalesce() | Passes():
             return f"{term.operation}({', '.join(map(sql, term.args))})", ATOM
         case _:
@@ -253,8 +268,12 @@ def literal(type_: Type, stored: int | str | None) -> str:
             return str(value).upper()
         case str():
             return _quoted(value)
-        case dt.date():
-            return f"DATE '{value}'"
+        case dt.datetime():
+            return f"TIMESTAMP{'TZ' if value.tzinfo else ''} '{value}'"
+        case dt.date() | dt.time():
+            return f"{'TIME' if isinstance(value, dt.time) else 'DATE'} '{value}'"
+        case float():
+            return repr(value) if math.isfinite(value) else f"'{value}'::DOUBLE"
     text = f"{Decimal(value):f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 

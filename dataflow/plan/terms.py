@@ -10,10 +10,10 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import ClassVar, Self, TypeAlias, TypeVar
+from typing import ClassVar, Literal, Self, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
 
-from deltamark.dataflow.types import BOOL, DOUBLE, NULL, SHORT, TEXT, Type, integer, spanning
+from deltamark.dataflow.types import BOOL, DOUBLE, NULL, SHORT, TEXT, Type, integer, spanning, stored_double
 
 MAX_SHOWN = 40
 """Characters of a value in an explanation; a longer one is cut."""
@@ -65,7 +65,7 @@ class PlanTerm(metaclass=_Interning):
     operations: int
     """The number of operations of the term when it is written out; equal parts count each time."""
     may_fail: bool
-    """Whether computing the term can raise an error for some rows: a substring may be too long to pack."""
+    """Whether computing the term can raise an error for some rows: see `Substring`, `Checked` and `FromDouble`."""
     digest: str
     """A name for the content, once `dataflow.operators.interning` has made it."""
 
@@ -107,7 +107,8 @@ def _derive(term: PlanTerm, values: tuple[object, ...]) -> None:
     object.__setattr__(term, "args", args)
     object.__setattr__(term, "columns", own.union(*(arg.columns for arg in args)))
     object.__setattr__(term, "operations", 1 + sum(arg.operations for arg in args))
-    object.__setattr__(term, "may_fail", isinstance(term, Substring) or any(arg.may_fail for arg in args))
+    may_fail = isinstance(term, Substring | Checked | FromDouble) or any(arg.may_fail for arg in args)
+    object.__setattr__(term, "may_fail", may_fail)
     object.__setattr__(term, "digest", "")
 
 
@@ -269,6 +270,56 @@ class Moment(PlanTerm):
         return Moment(self.function, args, self.scale)
 
 
+@dataclass(frozen=True, eq=False, slots=True)
+class Checked(PlanTerm):
+    """A sum, a difference or a product, by its sign, that fails for a row in which it needs more than 64 bits."""
+
+    left: Term
+    right: Term
+    sign: Literal["+", "-", "*"]
+    type: Type
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class ToDouble(PlanTerm):
+    """The double that stands for a number."""
+
+    number: Term
+    type = DOUBLE
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class FromDouble(PlanTerm):
+    """The number nearest to a double; it fails for a row in which there is none. Halves go away from zero.
+
+    to_even: whether halves go to the even number instead.
+    """
+
+    value: Term
+    to_even: bool
+    type: Type
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class DoubleArithmetic(PlanTerm):
+    """A function of two doubles: + - * / or %."""
+
+    left: Term
+    right: Term
+    sign: str
+    type = DOUBLE
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class DoubleFunction(PlanTerm):
+    """A function of a double, by its name in SQL; `float` rounds to 32 bits. places: for `round` alone."""
+
+    value: Term
+    function: str
+    places: int
+    type = DOUBLE
+
+
 class _Condition(PlanTerm):
     """The base of conditions that are true or false for every row."""
 
@@ -349,14 +400,15 @@ class Match(_Condition):
 # fmt: off
 Term: TypeAlias = (
     Column | Constant | Add | Subtract | Multiply | Quotient | Table | When | Coalesce | Passes | Text | Substring
-    | Equal | Less | And | Or | Not | IsNull | Lookup | Member | Match | Moment
+    | Equal | Less | And | Or | Not | IsNull | Lookup | Member | Match | Checked | ToDouble | FromDouble
+    | DoubleArithmetic | DoubleFunction | Moment
 )
 # fmt: on
 
 
 @dataclass(frozen=True)
 class Ratio:
-    """An exact quotient of two numbers. A collection keeps it in two columns."""
+    """An exact quotient of two numbers, which SQL calls a DOUBLE. A collection keeps it in two columns."""
 
     numerator: Term
     denominator: Term
@@ -371,6 +423,21 @@ def column(name: str, type_: Type) -> Term:
 
 def number(value: int, scale: int = 0) -> Constant:
     return Constant(value, integer(value, value, scale))
+
+
+def double(value: float) -> Constant:
+    """Return a double as a constant."""
+    stored = stored_double(value)
+    return Constant(stored, replace(DOUBLE, low=stored, high=stored))
+
+
+def to_double(of: Term) -> Term:
+    """Return the double that stands for a number."""
+    if of.type.kind == "double":
+        return of
+    if isinstance(of, Constant) and isinstance(of.value, int):
+        return double(of.value / 10**of.type.scale)
+    return ToDouble(of)
 
 
 def null(type_: Type) -> Term:

@@ -15,6 +15,7 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 
+from deltamark.dataflow.arrow_values import ARROW_TYPES, numbers
 from deltamark.dataflow.batch import Batch, Column, Pointers, pointers_to
 from deltamark.dataflow.builder.program import SLICE_ROWS, BlockAddress
 from deltamark.dataflow.kernels.core.guard import REGISTRY, Range
@@ -22,11 +23,14 @@ from deltamark.dataflow.kernels.core.memory import view, words
 from deltamark.dataflow.kernels.program import InputBlock
 from deltamark.dataflow.operators.input import Input, InputReader
 from deltamark.dataflow.plan.term_sql import literal
-from deltamark.dataflow.types import LAST_TIME, NULL, Type, nullable_texts
+from deltamark.dataflow.types import LAST_TIME, NULL, TIMESTAMPS, Type, nullable_texts
 from deltamark.errors import DeltamarkError
 
 SUMMED_ROWS = 1 << 16
 """The number of weights that are summed at once, which bounds the memory of a check. Not tuned."""
+
+TEMPORAL = (*TIMESTAMPS, "time")
+"""The kinds of columns that count microseconds."""
 
 NUMBERS, CONDITIONS = "iu", "iub"
 """The kinds of numpy's types that columns of numbers and columns of conditions may have."""
@@ -86,8 +90,41 @@ def checked_column(where: str, type_: Type, values: object) -> Column:
     """
     if type_.kind == "text":
         return _texts(where, type_, values)
+    if type_.kind == "double":
+        return _bounded(where, type_, _doubles(where, type_, values))
+    if type_.kind in TEMPORAL and isinstance(values, pa.Array | pa.ChunkedArray):
+        return _bounded(where, type_, _moments(where, type_, values))
     kinds = CONDITIONS if type_.kind == "bool" else NUMBERS
     return _bounded(where, type_, _integers(where, values, kinds, nullable=type_.nullable))
+
+
+def _doubles(where: str, type_: Type, values: object) -> np.ndarray:
+    """Convert doubles to the integers that store them, which an array of integers of 64 bits has already."""
+    if isinstance(values, np.ndarray) and values.dtype == np.int64:
+        return values
+    remedy = "feed an array of floats"
+    try:
+        array = values if isinstance(values, pa.Array | pa.ChunkedArray) else pa.array(values)
+    except (pa.ArrowException, TypeError, ValueError):
+        raise DeltamarkError("not a column of doubles", f"{where}: {values!r:.60}", remedy) from None
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if not (pa.types.is_floating(array.type) or pa.types.is_integer(array.type) or pa.types.is_null(array.type)):
+        raise DeltamarkError("not a column of doubles", f"{where}: {array.type}", remedy)
+    if array.null_count:
+        _refuse_missing(where, array.null_count, nullable=type_.nullable)
+    return numbers(array.cast(pa.float64()), type_)
+
+
+def _moments(where: str, type_: Type, values: pa.Array | pa.ChunkedArray) -> np.ndarray:
+    """Convert timestamps or times to microseconds."""
+    array = values.combine_chunks() if isinstance(values, pa.ChunkedArray) else values
+    if array.null_count:
+        _refuse_missing(where, array.null_count, nullable=type_.nullable)
+    try:
+        return numbers(array if pa.types.is_integer(array.type) else array.cast(ARROW_TYPES[type_.kind]), type_)
+    except pa.ArrowException as error:
+        raise DeltamarkError("not a column of times", f"{where}: {error}", "feed microseconds") from None
 
 
 def _length(where: str, values: object) -> int:
@@ -156,8 +193,8 @@ def _bounded(where: str, type_: Type, values: np.ndarray) -> np.ndarray:
 
 
 def _span(type_: Type, low: int, high: int) -> str:
-    """Write the ends of a range. Only numbers and dates have values outside of their bounds."""
-    shown = partial(literal, type_) if type_.kind in ("int", "date") else str
+    """Write the ends of a range. Only numbers, doubles and dates have values outside of their bounds."""
+    shown = partial(literal, type_) if type_.kind in ("int", "date", "double", *TIMESTAMPS) else str
     return f"{shown(low)}..{shown(high)}"
 
 

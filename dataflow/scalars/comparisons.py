@@ -1,4 +1,4 @@
-"""Comparisons of values, lists of values, and choices between values. Comparisons of quotients are exact."""
+"""Comparisons of values, lists of values, and choices between values."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from deltamark.dataflow.plan.terms import (
     FALSE,
     LONGEST_CHAIN,
     TRUE,
+    And,
     Coalesce,
     Constant,
     Equal,
@@ -31,9 +32,11 @@ from deltamark.dataflow.plan.terms import (
     quotient,
 )
 from deltamark.dataflow.plan.terms import disjunction as any_of
+from deltamark.dataflow.scalars.doubles import in_double, is_double, is_inexact
 from deltamark.dataflow.scalars.expressions import Call, Comparator
 from deltamark.dataflow.scalars.numbers import ONE, as_ratio, scaled
 from deltamark.dataflow.scalars.problems import unsupported
+from deltamark.dataflow.scalars.times import as_timestamp
 from deltamark.dataflow.scalars.values import (
     Cell,
     Truth,
@@ -50,7 +53,7 @@ from deltamark.dataflow.scalars.values import (
     unified_values,
     value_of,
 )
-from deltamark.dataflow.types import SHORT, SHORT_BYTES, TOO_WIDE, Type, pack_bytes, pack_short
+from deltamark.dataflow.types import SHORT, SHORT_BYTES, TIMESTAMPS, TOO_WIDE, Type, pack_bytes, pack_short
 from deltamark.errors import DeltamarkError
 
 Test: TypeAlias = type[Equal | Less]
@@ -59,7 +62,17 @@ TEXTS = ("text", "code", "short")
 
 
 def compared(comparator: Comparator, left: Value, right: Value) -> Truth:
-    """Compare two values."""
+    """Compare two values. Quotients that cannot be compared exactly are compared as doubles."""
+    try:
+        return exactly_compared(comparator, left, right)
+    except DeltamarkError as error:
+        if not is_inexact(error, left.term, right.term):
+            raise
+    return exactly_compared(comparator, *(replace(each, term=in_double(each.term)) for each in (left, right)))
+
+
+def exactly_compared(comparator: Comparator, left: Value, right: Value) -> Truth:
+    """Compare two values, quotients by their cross products."""
     missing = either(left.null, right.null)
     if comparator in (Comparator.DISTINCT, Comparator.NOT_DISTINCT):
         equal = both(_tested(Equal, left, right), negated(missing))
@@ -91,14 +104,38 @@ def _tested(test: Test, left: Value, right: Value) -> Term:
     if TRUE in (left.null, right.null):
         return FALSE
     a, b = left.term, right.term
+    if is_double(a) or is_double(b):
+        return test(in_double(a), in_double(b))
     if isinstance(a, Ratio) or isinstance(b, Ratio):
         return _ratios_compared(test, *(_known_ratio(each, either(left.null, right.null)) for each in (left, right)))
     if a.type.kind in TEXTS and b.type.kind in TEXTS:
         return _texts_compared(test, a, b)
+    if {a.type.kind, b.type.kind} == {"date", "timestamp"}:
+        return test(as_timestamp(a), as_timestamp(b))
     if a.type.comparable != b.type.comparable:
         actual = f"{a} is {a.type}, {b} is {b.type}"
         raise DeltamarkError("cannot be compared", actual, "compare values of the same type")
-    return test(*(aligned(a, b) if a.type.kind == "int" else (a, b)))
+    return _numbers_compared(test, a, b) if a.type.kind == "int" else test(a, b)
+
+
+def _numbers_compared(test: Test, a: Term, b: Term) -> Term:
+    """Compare two numbers. If one has too few decimal places to be written with those of the other, that is rounded."""
+    try:
+        return test(*aligned(a, b))
+    except DeltamarkError as error:
+        if error.cause != TOO_WIDE:
+            raise
+    if a.type.scale > b.type.scale:
+        below, above = _whole(a, b.type.scale)
+        return Less(below, b) if test is Less else And(negated(Less(b, above)), negated(Less(below, b)))
+    below, above = _whole(b, a.type.scale)
+    return Less(a, above) if test is Less else And(negated(Less(a, above)), negated(Less(below, a)))
+
+
+def _whole(term: Term, scale: int) -> tuple[Term, Term]:
+    """Return a number rounded down, and rounded up, to fewer decimal places."""
+    divisor = number(10 ** (term.type.scale - scale))
+    return quotient(term, divisor, scale), negative(quotient(negative(term), divisor, scale))
 
 
 def _texts_compared(test: Test, a: Term, b: Term) -> Term:
@@ -221,7 +258,7 @@ def _rounded_down(value: Ratio, scale: int) -> Term:
 
 def is_less(left: Value, right: Value) -> Term:
     """Return the condition that one value, which is not NULL, is less than another."""
-    return _tested(Less, replace(left, null=None), replace(right, null=None))
+    return surely(compared(Comparator.LESS, replace(left, null=None), replace(right, null=None)).true)
 
 
 def one_of(value: Value, others: Sequence[Value]) -> Truth:
@@ -243,7 +280,9 @@ def _is_constant(term: Term, constants: Sequence[Constant]) -> Term | None:
     words = [each.value for each in constants if isinstance(each.value, str)]
     if len(words) == len(constants) and term.type.kind in TEXTS:
         return _is_one_of(term, words)
-    if term.type.kind not in ("int", "date") or any(each.type.kind != term.type.kind for each in constants):
+    if term.type.kind not in ("int", "date", "time", *TIMESTAMPS) or any(
+        each.type.kind != term.type.kind for each in constants
+    ):
         return None
     stored = sorted(set(_stored(term.type, constants)))
     return Member(term, tuple(stored)) if stored else FALSE

@@ -9,31 +9,51 @@ from decimal import Decimal
 from functools import reduce
 from typing import Generic, TypeVar, assert_never
 
-from deltamark.dataflow.plan.terms import TRUE, Constant, Ratio, balanced
+from deltamark.dataflow.plan.terms import TRUE, Checked, Constant, DoubleArithmetic, Ratio, Term, balanced, double
 from deltamark.dataflow.scalars import expressions as tree
-from deltamark.dataflow.scalars.comparisons import case_of, compared, conjunction, disjunction, first_known, one_of
+from deltamark.dataflow.scalars import times
+from deltamark.dataflow.scalars.comparisons import (
+    case_of,
+    compared,
+    conjunction,
+    disjunction,
+    exactly_compared,
+    first_known,
+    one_of,
+)
+from deltamark.dataflow.scalars.doubles import as_float, from_double, in_double, is_double, is_inexact
 from deltamark.dataflow.scalars.expressions import Expression, SqlType
 from deltamark.dataflow.scalars.functions import MULTIPLY, later, of_condition
 from deltamark.dataflow.scalars.numbers import known, rounded
 from deltamark.dataflow.scalars.problems import ExpressionError, unsupported
 from deltamark.dataflow.scalars.values import (
     CONDITIONS,
+    DOUBLES,
     NUMBERS,
+    TIMESTAMP,
+    TIMESTAMPTZ,
     Cell,
     Truth,
     Value,
     as_number,
+    chosen,
     constant,
     exact,
     negated,
     number_truth,
+    surely,
     truth_of,
     value_of,
 )
-from deltamark.dataflow.types import EPOCH, TOO_WIDE
+from deltamark.dataflow.types import EPOCH, TIMESTAMPS, TOO_WIDE, microseconds
 from deltamark.errors import DeltamarkError, shortened
 
 K = TypeVar("K", bound=Hashable)
+
+CAST_FROM = {
+    "int": "a number", "ratio": "a quotient", "double": "a DOUBLE", "date": "a date", "bool": "a condition",
+}  # fmt: skip
+"""The kinds of values in words, for errors."""
 
 
 def evaluate(expression: Expression[K], column: Callable[[K], Cell]) -> Cell:
@@ -118,15 +138,17 @@ class _Evaluator(Generic[K]):
 
     def _compared(self, of: tree.Comparison[K]) -> Truth:
         """Compare two values. If a product with a constant is too wide, both sides are divided by the constant."""
-        try:
-            return compared(of.comparator, self._value(of.left), self._value(of.right))
-        except DeltamarkError as error:
-            if error.cause != TOO_WIDE:
-                raise
-            for left, right in self._divided(of):
-                with suppress(DeltamarkError):
+        left, right = self._value(of.left), self._value(of.right)
+        if not any(isinstance(each.term, Checked | DoubleArithmetic) for each in (left, right)):
+            try:
+                return exactly_compared(of.comparator, left, right)
+            except DeltamarkError as error:
+                if error.cause != TOO_WIDE:
                     return compared(of.comparator, left, right)
-            raise
+        for one, other in self._divided(of):
+            with suppress(DeltamarkError):
+                return exactly_compared(of.comparator, one, other)
+        return compared(of.comparator, left, right)
 
     def _divided(self, of: tree.Comparison[K]) -> Iterator[tuple[Value, Value]]:
         """Yield both sides of a comparison divided by each positive constant factor of one of them."""
@@ -134,8 +156,11 @@ class _Evaluator(Generic[K]):
             if not isinstance(side, tree.Call) or side.function is not MULTIPLY:
                 continue
             for value, factor in (side.args, side.args[::-1]):
-                if isinstance(factor, tree.Constant) and (divided := self._quotient(other, factor)) is not None:
-                    yield (self._value(value), divided) if side is of.left else (divided, self._value(value))
+                if not isinstance(factor, tree.Constant) or (divided := self._quotient(other, factor)) is None:
+                    continue
+                undivided = self._value(value)
+                if not is_double(undivided.term):
+                    yield (undivided, divided) if side is of.left else (divided, undivided)
 
     def _quotient(self, of: Expression[K], by: Expression[K]) -> Value | None:
         """Divide a number by a constant; None unless both are known, and the constant is positive."""
@@ -143,7 +168,9 @@ class _Evaluator(Generic[K]):
             dividend, divisor = self._value(of), self._value(by)
         except DeltamarkError:  # the other side is too wide, too
             return None
-        if isinstance(dividend.term, Ratio) or not isinstance(divisor.term, Constant):
+        if isinstance(dividend.term, Ratio | Checked) or not isinstance(divisor.term, Constant):
+            return None
+        if is_double(dividend.term) or is_double(divisor.term):
             return None
         if isinstance(divisor.term.value, int) and divisor.term.value > 0:
             return Value(Ratio(dividend.term, divisor.term), dividend.null)
@@ -153,8 +180,10 @@ class _Evaluator(Generic[K]):
         day = self._value(of.day)
         if day.null is TRUE:
             return day
-        if of.interval.micros or isinstance(day.term, Ratio) or day.term.type.kind != "date":
-            raise unsupported("an interval of less than a day, or arithmetic of intervals")
+        if isinstance(day.term, Ratio) or day.term.type.kind not in ("date", "time", *TIMESTAMPS):
+            raise unsupported("arithmetic of intervals")
+        if of.interval.micros or day.term.type.kind != "date":
+            return Value(times.shifted(day.term, of.interval, later), day.null)
         return Value(later(day.term, of.interval.months, of.interval.days), day.null)
 
     def _value(self, of: Expression[K]) -> Value:
@@ -172,33 +201,69 @@ class _Evaluator(Generic[K]):
         if not isinstance(value.term, Ratio) and name in NUMBERS:
             value = Value(as_number(value.term), value.null)
         kind = "ratio" if isinstance(value.term, Ratio) else value.term.type.kind
-        if kind == "ratio" and name in ("DOUBLE", "FLOAT"):
-            return value
-        if kind == "int" and name in NUMBERS:
+        if kind in ("int", "ratio", "double") and name in NUMBERS:
+            return _cast_number(of.type, value)
+        if kind in ("date", "time", *TIMESTAMPS) and name in ("DATE", "TIME", TIMESTAMP, TIMESTAMPTZ):
             assert not isinstance(value.term, Ratio)
-            if name in ("DOUBLE", "FLOAT"):
-                return value
-            return Value(rounded(value.term, of.type.scale), value.null)
-        if kind == "ratio" and name in NUMBERS:
-            return Value(rounded(known(value), of.type.scale), value.null)
-        if (kind == "date" and name in ("DATE", "TIMESTAMP")) or (
-            kind in ("text", "code", "short") and name == "VARCHAR"
-        ):
+            return Value(_cast_time(name, value.term), value.null)
+        if kind in ("text", "code", "short") and name == "VARCHAR":
             return value
         if kind == "bool" and name == "VARCHAR":
             assert not isinstance(value.term, Ratio)
             return Value(of_condition(value.term), value.null)
-        words = {"int": "a number", "ratio": "a quotient", "date": "a date", "bool": "a condition"}
-        raise unsupported(f"a cast of {words.get(kind, 'a text')} to {name}")
+        raise unsupported(f"a cast of {CAST_FROM.get(kind, 'a text')} to {name}")
+
+
+def _cast_number(type_: SqlType, value: Value) -> Value:
+    """Convert a number, a quotient or a double to another type of numbers."""
+    if type_.name == "DOUBLE":
+        return value
+    if type_.name == "FLOAT":
+        return Value(as_float(in_double(value.term)), value.null)
+    if not is_double(value.term):
+        try:
+            found = rounded(known(value), type_.scale)
+            if not is_double(found):
+                return Value(found, value.null)
+        except DeltamarkError as error:
+            if not is_inexact(error, value.term):
+                raise
+    missing = surely(value.null)
+    defined = chosen(missing, double(0), in_double(value.term))
+    return Value(from_double(defined, type_.scale, to_even=type_.name != "DECIMAL"), value.null)
+
+
+def _cast_time(name: str, term: Term) -> Term:
+    """Convert a date, a timestamp or a time to another one. A date stays one, and stands for its midnight."""
+    kind = term.type.kind
+    match name:
+        case "DATE" if kind in TIMESTAMPS:
+            return times.day_of(term)
+        case "TIME" if kind != "date":
+            return times.time_of(term)
+        case "TIMESTAMP" if kind in TIMESTAMPS:
+            return times.as_timestamp(term)
+        case "TIMESTAMP WITH TIME ZONE" if kind != "time":
+            return times.as_timestamp(term, "timestamptz")
+        case "DATE" | "TIMESTAMP" if kind == "date":
+            return term
+    raise unsupported(f"a cast of a {kind} to {name}")
 
 
 def constant_of_text(type_: SqlType, text: str) -> Cell:
     """Return the constant that a text stands for."""
     try:
-        if type_.name in ("DATE", "TIMESTAMP"):
-            return constant(SqlType("DATE"), (dt.date.fromisoformat(text.strip()) - EPOCH).days)
+        if type_.name == "DATE":
+            return constant(type_, (dt.date.fromisoformat(text.strip()) - EPOCH).days)
+        if type_.name in (TIMESTAMP, TIMESTAMPTZ):
+            return constant(type_, microseconds(dt.datetime.fromisoformat(text.strip())))
+        if type_.name == "TIME":
+            moment = dt.datetime.combine(EPOCH, dt.time.fromisoformat(text.strip()))
+            return constant(type_, microseconds(moment))
         if type_.name == "BOOLEAN":
             return Truth.of(TRUE if CONDITIONS[text.lower()] else None)
+        if type_.name in DOUBLES:
+            return constant(type_, float(text.strip()))
         if type_.name in NUMBERS:
             return Value(rounded(exact(Decimal(text.strip())), type_.scale))
     except (KeyError, ValueError, ArithmeticError):

@@ -23,9 +23,9 @@ from deltamark.dataflow.plan.terms import (
     Term,
     number,
 )
-from deltamark.dataflow.scalars import numbers
+from deltamark.dataflow.scalars import doubles, numbers, times
 from deltamark.dataflow.scalars.comparisons import best_of
-from deltamark.dataflow.scalars.expressions import Call, Function
+from deltamark.dataflow.scalars.expressions import Call, Function, Interval
 from deltamark.dataflow.scalars.numbers import combined, of_number, of_whole_numbers, rounding, sum_of, whole
 from deltamark.dataflow.scalars.problems import unsupported
 from deltamark.dataflow.scalars.values import Truth, Value, constant, either, kind_of, value_of
@@ -34,6 +34,7 @@ from deltamark.dataflow.types import (
     FIRST_DAY,
     LAST_DAY,
     SHORT_BYTES,
+    TIMESTAMPS,
     Type,
     code_type,
     date_type,
@@ -78,13 +79,20 @@ def moved(kind: type[Add | Subtract], left: Term, right: Term) -> Term:
         if kind is Add:
             raise unsupported("the sum of two dates")
         return kind(left, right, integer(low, high))
+    if {a.kind, b.kind} == {"date", "time"} and kind is Add:
+        return times.at(*((left, right) if a.kind == "date" else (right, left)))
     if {a.kind, b.kind} != {"date", "int"} or (kind is Subtract and a.kind == "int"):
         raise unsupported("such arithmetic with a date")
     return kind(left, right, date_type(low, high))
 
 
 def part_of(name: str, day: Term) -> Term:
-    """Compute a part of a date, or round it."""
+    """Compute a part of a date, a timestamp or a time, or round it."""
+    if day.type.kind != "date":
+        found = times.part_of(name, day, part_of)
+        return times.day_of(found) if name == "last_day" and found.type.kind in TIMESTAMPS else found
+    if name.removeprefix("trunc ") in times.PARTS or name in ("epoch", *times.EPOCHS):
+        return times.part_of(name, times.as_timestamp(day), part_of)
     if name in PARTS:
         return _counted(day, PARTS[name])
     if name in ROUNDED:
@@ -95,17 +103,16 @@ def part_of(name: str, day: Term) -> Term:
 
 def difference(part: str, first: Term, last: Term) -> Term:
     """Count the ends of days, months or years between two dates."""
-    if part in ("day", "days"):
+    if part == "day":
         return moved(Subtract, last, first)
     counts: Mapping[str, Callable[[dt.date], int]] = {
         "month": lambda day: day.year * 12 + day.month,
         "quarter": lambda day: day.year * 4 + (day.month - 1) // 3,
         "year": lambda day: day.year,
     }
-    name = part.removesuffix("s")
-    if name not in counts:
-        raise unsupported(f"a difference of dates in {part}")
-    one, other = (_counted(each, counts[name]) for each in (first, last))
+    if part not in counts:
+        raise unsupported(f"a difference of dates by {part}")
+    one, other = (_counted(each, counts[part]) for each in (first, last))
     return terms.difference(other, one)
 
 
@@ -235,7 +242,8 @@ def of_words(function: Callable[[str], str]) -> Callable[..., Value]:
 
 
 def _date(of: Call[object], value: Value) -> Term:
-    if isinstance(value.term, Ratio) or value.term.type.kind != "date":
+    """Return a date, a timestamp or a time."""
+    if isinstance(value.term, Ratio) or value.term.type.kind not in ("date", "time", *TIMESTAMPS):
         actual = f"the argument of {of.name} is {kind_of(value)}"
         raise DeltamarkError("not of type date", actual, "use a value of type date")
     return value.term
@@ -247,7 +255,12 @@ def _part(name: str) -> Callable[..., Value]:
     def compute(of: Call[object], day: Value) -> Value:
         if day.null is TRUE:
             return value_of(constant(of.type, None))
-        return Value(part_of(name, _date(of, day)), day.null)
+        if name == "epoch_ms" and not isinstance(day.term, Ratio) and day.term.type.kind == "int":
+            return Value(times.of_milliseconds(day.term), day.null)
+        term = _date(of, day)
+        if name == "epoch_ms" and term.type.kind in TIMESTAMPS:  # DuckDB rounds it, and no other part
+            return Value(numbers.rounded(times.as_milliseconds(term), 0), day.null)
+        return Value(part_of(name, term), day.null)
 
     return compute
 
@@ -267,8 +280,26 @@ def _date_diff(of: Call[object], part: Value, first: Value, last: Value) -> Valu
     name = part.term.value if isinstance(part.term, Constant) else ""
     if TRUE in (first.null, last.null):
         return Value(number(0), TRUE)
-    found = difference(str(name).lower(), _date(of, first), _date(of, last))
-    return Value(found, either(first.null, last.null))
+    one, other = _date(of, first), _date(of, last)
+    unit, missing = str(name).lower().removesuffix("s"), either(first.null, last.null)
+    if {one.type.kind, other.type.kind} != {"date"} or unit in times.PARTS:
+        same = [times.as_timestamp(each) if each.type.kind == "date" else each for each in (one, other)]
+        found = times.between(unit, *same)
+        if found is not None:
+            return Value(found, missing)
+        one, other = map(times.day_of, same)
+    return Value(difference(unit, one, other), missing)
+
+
+def bucket(width: Interval) -> Function:
+    """Return the function that rounds timestamps down to the beginnings of buckets of time."""
+
+    def compute(of: Call[object], moment: Value) -> Value:
+        if moment.null is TRUE:
+            return value_of(constant(of.type, None))
+        return Value(times.bucket(width, _date(of, moment)), moment.null)
+
+    return Function("time_bucket", compute)
 
 
 def _sum(kind: type[Add | Subtract]) -> Callable[..., Value]:
@@ -282,8 +313,8 @@ def _sum(kind: type[Add | Subtract]) -> Callable[..., Value]:
 
     def compute(of: Call[object], left: Value, right: Value | None = None) -> Value:
         if right is None:
-            return combined(of, Value(number(0)), left, combine)
-        return combined(of, left, right, added)
+            return combined(of, Value(number(0)), left, combine, "-")
+        return combined(of, left, right, added, "+" if kind is Add else "-")
 
     return compute
 
@@ -295,15 +326,17 @@ REMAINDER = Function("%", of_whole_numbers(numbers.remainder))
 LIKE, PREFIX = Function("like", matches(lambda text: text)), Function("starts_with", matches(lambda text: f"{text}%"))
 
 _OTHERS = (
-    Function("abs", of_number(numbers.absolute)), Function("sign", of_number(numbers.sign)),
-    Function("round", rounding), Function("floor", of_number(numbers.floored)),
-    Function("ceil", of_number(numbers.ceiled)), Function("trunc", of_number(numbers.truncated_to_whole)),
+    Function("abs", of_number(numbers.absolute, doubles.function("abs"))),
+    Function("sign", of_number(numbers.sign, numbers.sign_of_double)),
+    Function("round", rounding), Function("floor", of_number(numbers.floored, doubles.function("floor"))),
+    Function("ceil", of_number(numbers.ceiled, doubles.function("ceil"))),
+    Function("trunc", of_number(numbers.truncated_to_whole, doubles.function("trunc"))),
     Function("greatest", partial(best_of, largest=True)), Function("least", partial(best_of, largest=False)),
     Function("ends_with", matches(lambda text: f"%{text}")), Function("contains", matches(lambda text: f"%{text}%")),
     Function("substring", substring), Function("left", left), Function("upper", of_words(str.upper)),
     Function("lower", of_words(str.lower)), Function("date_part", _named_part("")),
     Function("date_trunc", _named_part("trunc ")), Function("date_diff", _date_diff),
-    *(Function(name, _part(name)) for name in ("last_day", *PARTS)),
+    *(Function(name, _part(name)) for name in ("last_day", "epoch", *PARTS, *times.PARTS, *times.EPOCHS)),
 )  # fmt: skip
 _ALIASES = {
     "@": "abs", "ceiling": "ceil", "suffix": "ends_with", "substr": "substring", "ucase": "upper", "lcase": "lower",

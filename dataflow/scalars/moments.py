@@ -9,6 +9,7 @@ from functools import cached_property
 from deltamark.dataflow.kernels.moments import DIGIT_BITS
 from deltamark.dataflow.plan.terms import (
     OF_SAMPLES,
+    Checked,
     Equal,
     Less,
     Moment,
@@ -20,8 +21,7 @@ from deltamark.dataflow.plan.terms import (
     quotient,
 )
 from deltamark.dataflow.scalars.values import Value
-from deltamark.dataflow.types import LARGEST, TOO_WIDE, Type, integer
-from deltamark.errors import DeltamarkError
+from deltamark.dataflow.types import LARGEST, Type, integer
 
 BASE = 2**DIGIT_BITS
 
@@ -62,15 +62,18 @@ class MomentSums:
 
 
 def _digits(left: Term, right: Term, rows: int) -> Digits:
-    """Return the digits of the product of two numbers; the high one is 0 if the sum of products fits in 64 bits."""
+    """Return the digits of the product of two numbers; the high one is 0 if the sum of products fits in 64 bits.
+
+    A product that may not fit itself is checked for each row.
+    """
     ends = [a * b for a in (left.type.low, left.type.high) for b in (right.type.low, right.type.high)]
-    most = max(map(abs, ends))
-    if most > LARGEST:
-        remedy = "narrow the bounds of the columns that it comes from"
-        raise DeltamarkError(TOO_WIDE, f"{min(ends)}..{max(ends)}, a product of which a moment is made", remedy)
-    whole = product(left, right)
+    most, scale = max(map(abs, ends)), left.type.scale + right.type.scale
     if most * rows <= LARGEST:
-        return whole, NO_DIGIT
+        return product(left, right), NO_DIGIT
+    if most <= LARGEST:
+        whole: Term = product(left, right)
+    else:
+        whole = Checked(left, right, "*", integer(-LARGEST, LARGEST, scale))
     high = quotient(whole, number(BASE), 0)
     multiple = Multiply(high, number(BASE), Type("int", 0, whole.type.low - BASE, whole.type.high))
     return Subtract(whole, multiple, integer(0, BASE - 1)), high

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+import operator
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Literal
 
 from deltamark.dataflow.plan.terms import (
     TRUE,
+    Checked,
     Constant,
     Equal,
     Less,
@@ -17,6 +22,7 @@ from deltamark.dataflow.plan.terms import (
     aligned,
     conjuncts,
     difference,
+    double,
     negative,
     number,
     product,
@@ -24,10 +30,14 @@ from deltamark.dataflow.plan.terms import (
     rescaled,
     total,
 )
+from deltamark.dataflow.scalars import doubles
+from deltamark.dataflow.scalars.doubles import in_double, is_double, is_inexact
 from deltamark.dataflow.scalars.expressions import Call
 from deltamark.dataflow.scalars.problems import unsupported
 from deltamark.dataflow.scalars.values import (
+    DOUBLES,
     Value,
+    both,
     chosen,
     constant,
     disjuncts,
@@ -35,9 +45,10 @@ from deltamark.dataflow.scalars.values import (
     known_count,
     negated,
     positive,
+    surely,
     value_of,
 )
-from deltamark.dataflow.types import integer
+from deltamark.dataflow.types import LARGEST, TOO_WIDE, integer
 from deltamark.errors import DeltamarkError
 
 ONE = number(1)
@@ -65,16 +76,67 @@ def scaled(left: Term, right: Term) -> Term:
     return product(left, right)
 
 
-def combined(
-    of: Call[object], left: Value, right: Value, combine: Callable[[Term | Ratio, Term | Ratio], Term | Ratio]
-) -> Value:
-    """Combine two values, of which neither is NULL where the result is not."""
+Combine = Callable[["Term | Ratio", "Term | Ratio"], "Term | Ratio"]
+
+
+def combined(of: Call[object], left: Value, right: Value, combine: Combine, sign: str) -> Value:
+    """Combine two values, of which neither is NULL where the result is not.
+
+    combine: computes exactly. Where it cannot, a quotient is a double; other numbers are checked for each row.
+    sign: the operation.
+    """
     missing = either(left.null, right.null)
     if TRUE in (left.null, right.null):
         return value_of(constant(of.type, None))
-    if isinstance(left.term, Ratio) or isinstance(right.term, Ratio):
-        _refuse_unknown_sign(left, right)
-    return Value(combine(left.term, right.term), missing)
+    terms = left.term, right.term
+    if not any(map(is_double, terms)):
+        try:
+            if sign != "/" and any(isinstance(each, Ratio) for each in terms):
+                _refuse_unknown_sign(left, right)
+            return Value(combine(*terms), missing)
+        except DeltamarkError as error:
+            is_number = not any(isinstance(each, Ratio) or each.type.kind != "int" for each in terms)
+            if is_number and error.cause == TOO_WIDE and of.type.name not in DOUBLES:
+                return Value(checked(sign, left, right), missing)
+            if not is_inexact(error, *terms) and not (is_number and error.cause == TOO_WIDE):
+                raise
+    return Value(_of_type(of, doubles.arithmetic(sign, *map(in_double, terms))), missing)
+
+
+def _of_type(of: Call[object], value: Term) -> Term:
+    """Return the result of a call, rounded to 32 bits if it is a FLOAT."""
+    return doubles.as_float(value) if of.type.name == "FLOAT" else value
+
+
+def checked(sign: str, left: Value, right: Value) -> Term:
+    """Compute a number for each row in which it is not NULL, and fail if it needs more than 64 bits."""
+    missing = either(left.null, right.null)
+    a, b = (_unless(missing, each.term) for each in (left, right))
+    if sign == "*":
+        return _checked("*", a, b, a.type.scale + b.type.scale)
+    scale = max(a.type.scale, b.type.scale)
+    a, b = (_rescaled(each, scale) for each in (a, b))
+    return _checked("+" if sign == "+" else "-", a, b, scale)
+
+
+def _unless(missing: Term | None, term: Term | Ratio) -> Term:
+    """Return a number, or 0 where a condition holds."""
+    assert not isinstance(term, Ratio)
+    return chosen(surely(missing), number(0, term.type.scale), term)
+
+
+def _rescaled(term: Term, scale: int) -> Term:
+    try:
+        return rescaled(term, scale)
+    except DeltamarkError:
+        return _checked("*", term, number(10 ** (scale - term.type.scale)), scale)
+
+
+def _checked(sign: Literal["+", "-", "*"], left: Term, right: Term, scale: int) -> Term:
+    compute = {"+": operator.add, "-": operator.sub, "*": operator.mul}[sign]
+    ends = [compute(*each) for each in itertools.product(*((each.type.low, each.type.high) for each in (left, right)))]
+    low, high = max(min(ends), -LARGEST), min(max(ends), LARGEST)
+    return Checked(left, right, sign, integer(min(low, LARGEST), max(high, -LARGEST), scale))
 
 
 def _refuse_unknown_sign(left: Value, right: Value) -> None:
@@ -113,24 +175,35 @@ def product_of(left: Term | Ratio, right: Term | Ratio) -> Term | Ratio:
 
 
 def multiplied(of: Call[object], left: Value, right: Value) -> Value:
-    return combined(of, left, right, product_of)
+    return combined(of, left, right, product_of, "*")
 
 
 def divided(of: Call[object], left: Value, right: Value) -> Value:
-    if not isinstance(left.term, Ratio) and not isinstance(right.term, Ratio):
-        return combined(of, left, right, lambda one, other: Ratio(as_ratio(one).numerator, as_ratio(other).numerator))
-    by = as_ratio(right.term)
-    return combined(of, left, Value(Ratio(by.denominator, by.numerator), right.null), product_of)
+    def divide(one: Term | Ratio, other: Term | Ratio) -> Term | Ratio:
+        by = as_ratio(other)
+        if not isinstance(one, Ratio) and not isinstance(other, Ratio):
+            return Ratio(as_ratio(one).numerator, by.numerator)
+        inverse = Value(Ratio(by.denominator, by.numerator), right.null)
+        _refuse_unknown_sign(left, inverse)
+        return product_of(one, inverse.term)
+
+    return combined(of, left, right, divide, "/")
 
 
 def negation(of: Call[object], value: Value) -> Value:
-    return combined(of, Value(number(0)), value, sum_of(difference))
+    return combined(of, Value(number(0)), value, sum_of(difference), "-")
 
 
-def of_number(function: Callable[[Term], Term]) -> Callable[..., Value]:
+def of_number(
+    function: Callable[[Term], Term], of_double: Callable[[Term], Term] | None = None
+) -> Callable[..., Value]:
+    """Return a function of numbers. of_double: that of doubles and quotients."""
+
     def compute(of: Call[object], value: Value, *others: Value) -> Value:
         if others:
             raise unsupported(f"{of.name} with {1 + len(others)} arguments")
+        if of_double is not None and (isinstance(value.term, Ratio) or is_double(value.term)):
+            return Value(of_double(in_double(value.term)), value.null)
         return Value(function(_number(of, value)), value.null)
 
     return compute
@@ -140,6 +213,9 @@ def of_whole_numbers(function: Callable[[Term, Term], Term]) -> Callable[..., Va
     def compute(of: Call[object], left: Value, right: Value) -> Value:
         if TRUE in (left.null, right.null):
             return Value(number(0), TRUE)
+        if of.name == "%" and of.type.name in DOUBLES:
+            remains = doubles.arithmetic("%", in_double(left.term), in_double(right.term))
+            return Value(_of_type(of, remains), either(left.null, right.null))
         dividend, divisor = _number(of, left), _number(of, right)
         if dividend.type.scale or divisor.type.scale:
             raise unsupported(f"{of.name} of decimals")
@@ -171,9 +247,11 @@ def _number(of: Call[object], value: Value) -> Term:
 def rounding(of: Call[object], value: Value, places: Value | None = None) -> Value:
     if value.null is TRUE:
         return value
-    if not isinstance(value.term, Ratio):
+    count = 0 if places is None else whole(places, of)
+    if not isinstance(value.term, Ratio) and not is_double(value.term):
         _number(of, value)
-    return Value(rounded(known(value), 0 if places is None else whole(places, of)), value.null)
+    found = rounded(known(value), count)
+    return Value(_of_type(of, in_double(found)) if is_double(found) else found, value.null)
 
 
 def known(value: Value) -> Term | Ratio:
@@ -196,6 +274,12 @@ def absolute(term: Term) -> Term:
     high = max(-term.type.low, term.type.high)
     result = integer(max(term.type.low, 0), high, term.type.scale)
     return When(_is_negative(term), negative(term), term, result)
+
+
+def sign_of_double(value: Term) -> Term:
+    """Return -1, 0 or 1, and 0 for NaN."""
+    above = both(Less(double(0), value), negated(Less(double(math.inf), value)))
+    return chosen(Less(value, double(0)), number(-1), chosen(surely(above), number(1), number(0)))
 
 
 def sign(term: Term) -> Term:
@@ -221,9 +305,19 @@ def remainder(left: Term, right: Term) -> Term:
 
 
 def rounded(value: Term | Ratio, places: int) -> Term:
-    """Round to some decimal places, and halves away from zero. Negative places are tens, hundreds and so on."""
+    """Round to some decimal places, and halves away from zero. Negative places are tens, hundreds and so on.
+
+    The result is a double if the value is, or is a quotient whose divisor may be zero or negative.
+    """
+    if is_double(value):
+        return doubles.rounded_double(in_double(value), places)
     if isinstance(value, Ratio):
-        dividend, divisor = _in_units(value, places)
+        try:
+            dividend, divisor = _in_units(value, places)
+        except DeltamarkError as error:
+            if not is_inexact(error, value):
+                raise
+            return doubles.rounded_double(in_double(value), places)
     elif places >= value.type.scale:
         return value
     else:
@@ -262,8 +356,16 @@ def _by_size(term: Term, function: Callable[[Term], Term]) -> Term:
 
 def _half_up(dividend: Term, divisor: Term, scale: int) -> Term:
     """Divide the stored values of positive numbers, and round halves up."""
-    raised = total(product(dividend, number(2)), divisor)
-    return quotient(raised, product(divisor, number(2)), scale)
+    try:
+        raised = total(product(dividend, number(2)), divisor)
+        return quotient(raised, product(divisor, number(2)), scale)
+    except DeltamarkError as error:
+        if error.cause != TOO_WIDE or not isinstance(divisor, Constant):
+            raise
+    half = int(divisor.value) - int(divisor.value) // 2
+    whole = quotient(dividend, divisor, scale)
+    rest = Subtract(dividend, product(whole, divisor), integer(0, int(divisor.value) - 1))
+    return total(whole, chosen(Less(rest, number(half)), number(0, scale), number(1, scale)))
 
 
 def _in_units(value: Ratio, places: int) -> tuple[Term, Term]:

@@ -14,6 +14,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
+import numpy as np
+
 from deltamark.dataflow.plan.terms import (
     FALSE,
     TRUE,
@@ -31,14 +33,32 @@ from deltamark.dataflow.plan.terms import (
     When,
     coalesced,
     column,
+    double,
     null,
     number,
     parts_of,
     rescaled,
+    to_double,
 )
+from deltamark.dataflow.scalars.doubles import in_double, is_double
 from deltamark.dataflow.scalars.expressions import SqlType
 from deltamark.dataflow.scalars.problems import FollowUpError, unsupported
-from deltamark.dataflow.types import EPOCH, SHORT, TEXT, Field, Type, date_type, integer, pack_short, spanning
+from deltamark.dataflow.scalars.times import as_timestamp
+from deltamark.dataflow.types import (
+    EPOCH,
+    MICROSECONDS_PER_DAY,
+    SHORT,
+    TEXT,
+    TIME,
+    TOO_WIDE,
+    Field,
+    Type,
+    date_type,
+    integer,
+    pack_short,
+    spanning,
+    timestamp_type,
+)
 from deltamark.errors import DeltamarkError
 
 __all__ = ["FALSE", "TRUE"]
@@ -151,6 +171,8 @@ def kind_of(value: Value) -> str:
 
 def number_truth(value: Cell) -> Truth:
     """Return whether a number is not 0."""
+    if isinstance(value, Value) and is_double(value.term):
+        return Truth.of(negated(Equal(in_double(value.term), double(0))), value.null)
     if isinstance(value, Value) and not isinstance(value.term, Ratio) and value.term.type.kind == "int":
         return Truth.of(negated(Equal(value.term, number(0, value.term.type.scale))), value.null)
     return truth_of(value)
@@ -161,7 +183,14 @@ def as_double(cell: Cell) -> Cell:
     value = value_of(cell)
     if isinstance(value.term, Ratio):
         return cell
-    return cell if value.term.type.kind == "double" else Value(Ratio(value.term, number(1)), value.null)
+    return cell if is_double(value.term) else Value(Ratio(value.term, number(1)), value.null)
+
+
+def in_one_column(cell: Cell) -> Cell:
+    """Return a quotient as a double, and other values as they are."""
+    if isinstance(cell, Refused | Truth) or not isinstance(cell.term, Ratio):
+        return cell
+    return Value(in_double(cell.term), cell.null)
 
 
 def value_of(cell: Cell) -> Value:
@@ -310,11 +339,15 @@ def text_term(term: Term) -> Term:
 
 
 def unified(terms: Sequence[Term]) -> list[Term] | None:
-    """Return terms of the same kind and scale; None if there is no such kind."""
+    """Return terms of the same kind and scale; None if there is no such kind. A double makes all of them doubles."""
     kinds = {each.type.kind for each in terms}
     if kinds == {"int"}:
         scale = max(each.type.scale for each in terms)
         return [rescaled(each, scale) for each in terms]
+    if "double" in kinds and kinds <= {"int", "double"}:
+        return list(map(to_double, terms))
+    if kinds == {"date", "timestamp"}:
+        return [as_timestamp(each) for each in terms]
     if kinds == {"code"} and len({each.type.words for each in terms}) == 1:
         return list(terms)
     if kinds <= {"code", "text"}:
@@ -326,22 +359,37 @@ def unified(terms: Sequence[Term]) -> list[Term] | None:
 
 
 def unified_values(values: Sequence[Value]) -> list[Value] | None:
-    """Return values whose terms have the same kind: all are ratios, if one is. A NULL has the kind of the others."""
+    """Return values whose terms have the same kind. A NULL has the kind of the others.
+
+    All are ratios if one is, unless one is a double, or the ratios need more than 64 bits: then all are doubles.
+    """
     known = [each for each in values if each.null is not TRUE]
     if not known:
         return [replace(each, term=values[0].term) for each in values]
     if any(isinstance(each.term, Ratio) for each in known):
-        ratios = [each.term if isinstance(each.term, Ratio) else Ratio(each.term, number(1)) for each in values]
-        parts = [unified([getattr(each, part) for each in ratios]) for part in ("numerator", "denominator")]
-        if parts[0] is None or parts[1] is None:
+        try:
+            if not any(is_double(each.term) for each in known):
+                return _unified_ratios(values)
+        except DeltamarkError as error:
+            if error.cause != TOO_WIDE:
+                raise
+        if not all(isinstance(each.term, Ratio) or each.term.type.kind in ("int", "double") for each in known):
             return None
-        pairs = zip(parts[0], parts[1], values, strict=True)
-        return [Value(Ratio(above, below), each.null) for above, below, each in pairs]
+        known = [replace(each, term=in_double(each.term)) for each in known]
     terms = unified([each.term for each in known if not isinstance(each.term, Ratio)])
     if terms is None:
         return None
     remaining, filler = iter(terms), some_value(terms[0].type)
     return [Value(filler if each.null is TRUE else next(remaining), each.null) for each in values]
+
+
+def _unified_ratios(values: Sequence[Value]) -> list[Value] | None:
+    ratios = [each.term if isinstance(each.term, Ratio) else Ratio(each.term, number(1)) for each in values]
+    parts = [unified([getattr(each, part) for each in ratios]) for part in ("numerator", "denominator")]
+    if parts[0] is None or parts[1] is None:
+        return None
+    pairs = zip(parts[0], parts[1], values, strict=True)
+    return [Value(Ratio(above, below), each.null) for above, below, each in pairs]
 
 
 def some_value(type_: Type) -> Term:
@@ -353,6 +401,8 @@ def some_value(type_: Type) -> Term:
     if type_.kind == "int":
         at = min(max(type_.low, 0), type_.high)
         return number(at, type_.scale)
+    if type_.kind == "double":
+        return double(0)
     return Constant(type_.low, replace(type_, high=type_.low, nullable=False))
 
 
@@ -378,13 +428,12 @@ def known_count(divisor: Term, missing: Term | None) -> Term:
     return divisor
 
 
-MICROSECONDS_PER_DAY = 24 * 60 * 60 * 10**6
-
+TIMESTAMP, TIMESTAMPTZ = "TIMESTAMP", "TIMESTAMP WITH TIME ZONE"
 INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "HUGEINT", "UTINYINT", "USMALLINT", "UINTEGER", "UBIGINT")
 DOUBLES = ("DOUBLE", "FLOAT")
 EXACT_DIGITS, MAX_PLACES = 15, 18
 """The digits of a DOUBLE that stands for the decimal as which it is written, and the places before and after its point.
-1 / 3, which DuckDB computes as it plans, has more.
+Another one, such as 1 / 3, which DuckDB computes as it plans, is a double.
 """
 NUMBERS = (*INTEGERS, "DECIMAL", *DOUBLES)
 CONDITIONS = {
@@ -408,17 +457,29 @@ def constant(type_: SqlType, value: object) -> Cell:
             return Value(Constant(value, date_type(value, value)))
         case "TIMESTAMP", int() if value % MICROSECONDS_PER_DAY == 0:
             return constant(SqlType("DATE"), value // MICROSECONDS_PER_DAY)
+        case "TIMESTAMP" | "TIMESTAMP WITH TIME ZONE" as name, int():
+            return Value(Constant(value, timestamp_type(value, value, zoned=name == TIMESTAMPTZ)))
+        case "TIME", int():
+            return Value(Constant(value, replace(TIME, low=value, high=value)))
         case "VARCHAR", str():
             return Value(Constant(value, TEXT))
         case name, int() if name in INTEGERS:
             return Value(number(value))
-        case "DOUBLE", int() | float() if math.isfinite(value):
-            decimal = Decimal(repr(value)).normalize()
-            if len(decimal.as_tuple().digits) > EXACT_DIGITS or not -MAX_PLACES <= decimal.adjusted() <= MAX_PLACES:
-                remedy = "write a decimal of fewer digits, or divide a column"
-                raise unsupported(f"a DOUBLE that is no short decimal, {value!r}", remedy)
-            return Value(exact(decimal))
+        case "FLOAT", int() | float():
+            return Value(double(float(np.float32(value))))
+        case "DOUBLE", int() | float():
+            return Value(_double(value))
     raise unsupported(f"a constant of type {type_.name}")
+
+
+def _double(value: float) -> Constant:
+    """Return a DOUBLE as the decimal that it is written as, if that is short."""
+    if not math.isfinite(value):
+        return double(value)
+    decimal = Decimal(repr(value)).normalize()
+    if len(decimal.as_tuple().digits) > EXACT_DIGITS or not -MAX_PLACES <= decimal.adjusted() <= MAX_PLACES:
+        return double(value)
+    return exact(decimal)
 
 
 def exact(value: Decimal) -> Constant:
@@ -433,4 +494,8 @@ def _type_of_null(type_: SqlType) -> Type:
             return TEXT
         case "DATE" | "TIMESTAMP":
             return date_type(EPOCH, EPOCH)
+        case "TIMESTAMP WITH TIME ZONE":
+            return timestamp_type(0, 0, zoned=True)
+        case "TIME":
+            return TIME
     return integer(0, 0, type_.scale)

@@ -16,27 +16,29 @@ from pyspark.sql import functions as f
 
 from deltamark.dataflow.arrow_values import numbers
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.types import NULL, Field, Schema, Type, unpack_short
+from deltamark.dataflow.types import NULL, Field, Schema, Type, value_of
 
 TIME, DIFF = "time", "diff"
 TEXT_KINDS = ("short", "text")
+WRITTEN_KINDS = (*TEXT_KINDS, "double")
+"""The kinds of values that are handed to Spark as texts: a frame of pandas cannot tell NaN from NULL."""
 
 MAX_DIGITS = 19
 """The decimal digits of a 64-bit number."""
 
 
 def to_spark(schema: Schema, changes: Batch) -> pd.DataFrame:
-    """Return changes as a frame that is handed to Spark: texts as texts, everything else as numbers."""
+    """Return changes as a frame that is handed to Spark: texts as texts, doubles as written, and others as numbers."""
     columns = {}
     for field, name in _named(schema):
         values = changes.columns[field.name]
-        columns[name] = _unpacked(values) if field.type.kind == "short" else values
+        columns[name] = _written(values, field.type) if field.type.kind in ("short", "double") else values
     return pd.DataFrame({TIME: changes.time, DIFF: changes.diff, **columns})
 
 
 def spark_schema(schema: Schema) -> str:
     """Return Spark's schema of the frames that `to_spark` makes."""
-    pairs = [(name, "string" if field.type.kind in TEXT_KINDS else "bigint") for field, name in _named(schema)]
+    pairs = [(name, "string" if field.type.kind in WRITTEN_KINDS else "bigint") for field, name in _named(schema)]
     return ", ".join(f"`{name}` {type_}" for name, type_ in [(TIME, "bigint"), (DIFF, "bigint"), *pairs])
 
 
@@ -68,11 +70,15 @@ def _named(schema: Schema) -> Iterator[tuple[Field, str]]:
 def _value(column: Column, type_: Type) -> Column:
     if type_.kind in TEXT_KINDS:
         return column
+    if type_.kind == "double":
+        return column.cast("double")
     return f.when(column != f.lit(NULL), _present_value(column, type_))
 
 
 def _present_value(column: Column, type_: Type) -> Column:
     match type_.kind:
+        case "timestamp" | "timestamptz":
+            return f.timestamp_micros(column)
         case "bool":
             return column.cast("boolean")
         case "date":
@@ -86,8 +92,8 @@ def _present_value(column: Column, type_: Type) -> Column:
     return column
 
 
-def _unpacked(packed: np.ndarray) -> Sequence[str | None]:
-    """Unpack each different short text once."""
-    different, positions = np.unique(packed, return_inverse=True)
-    texts = [None if number == NULL else unpack_short(number) for number in different.tolist()]
+def _written(stored: np.ndarray, type_: Type) -> Sequence[str | None]:
+    """Write each different short text or double once."""
+    different, positions = np.unique(stored, return_inverse=True)
+    texts = [None if number == NULL else str(value_of(type_, number)) for number in different.tolist()]
     return np.array(texts, dtype=object)[positions].tolist()

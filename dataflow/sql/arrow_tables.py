@@ -16,20 +16,26 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from deltamark.dataflow.arrow_values import arrow_array, numbers
+from deltamark.dataflow.arrow_values import MAX_DECIMAL_DIGITS, arrow_array, numbers
 from deltamark.dataflow.batch import Batch, Column
 from deltamark.dataflow.language.collection import ROWS, Collection, Names, declared
 from deltamark.dataflow.sql.tables import MAX_DIGITS, absent_type, sql_type, usual
-from deltamark.dataflow.types import EPOCH, LARGEST, NULL, Field, Schema, Type, integer
+from deltamark.dataflow.types import EPOCH, LARGEST, NULL, TIMESTAMPS, Field, Schema, Type, integer, microseconds
 from deltamark.errors import DeltamarkError, naming, unknown
 
-Bound: TypeAlias = "int | Decimal | dt.date"
+Bound: TypeAlias = "int | Decimal | dt.date | dt.time"
 Bounds = tuple[Bound, Bound]
 """The smallest and the largest value of a column."""
 
 PathLike: TypeAlias = "str | Path"
 
 WEIGHT = integer(-LARGEST, LARGEST)
+
+MEANT = {
+    "date": "a date", "timestamp": "a datetime without a time zone", "timestamptz": "a datetime with a time zone",
+    "time": "a time",
+}  # fmt: skip
+"""The bounds of columns that are no numbers."""
 
 TIME, DIFF = "time", "diff"
 """The columns of a table of changes that are no columns of the rows."""
@@ -92,7 +98,8 @@ def parquet_table(  # noqa: PLR0913 (as arrow_table, with the choice of columns)
         _sql_name(f"{name}.{each.name}", each.type)
         found = _Statistics([chunk for file in files for chunk in _chunks(file, each.name)])
         fields.append(each.with_nullable(found.may_be_null and each.nullable))
-        if found.bounds and not _is_text(each.type) and not pa.types.is_boolean(each.type):
+        has_bounds = not (_is_text(each.type) or pa.types.is_boolean(each.type) or pa.types.is_floating(each.type))
+        if found.bounds and has_bounds:
             stated.setdefault(each.name, found.bounds)
     count = sum(file.num_rows for file in files) if rows is None else rows
     return arrow_table(name, pa.schema(fields), count, stated, key)
@@ -150,8 +157,8 @@ def _field(where: str, field: pa.Field, bounds: Bounds | None) -> Field:
 
 
 def _bounded(where: str, whole: Type, bounds: Bounds) -> Type:
-    if whole.kind in ("text", "bool"):
-        raise DeltamarkError("bounds of a text or of a BOOLEAN", where, "give bounds of numbers and dates")
+    if whole.kind in ("text", "bool", "double"):
+        raise DeltamarkError("bounds of a text, a BOOLEAN or a DOUBLE", where, "give bounds of numbers and dates")
     if not isinstance(bounds, tuple | list) or len(bounds) != len(("low", "high")):
         raise DeltamarkError("not the bounds of a column", f"{where}: {bounds!r}", "give (smallest, largest)")
     low, high = (_stored(where, whole, each) for each in bounds)
@@ -166,6 +173,12 @@ def _stored(where: str, type_: Type, bound: Bound) -> int:
     if type_.kind == "date":
         if isinstance(bound, dt.date) and not isinstance(bound, dt.datetime):
             return (bound - EPOCH).days
+    elif type_.kind in TIMESTAMPS:
+        if isinstance(bound, dt.datetime) and (bound.tzinfo is not None) == (type_.kind == "timestamptz"):
+            return microseconds(bound)
+    elif type_.kind == "time":
+        if isinstance(bound, dt.time):
+            return microseconds(dt.datetime.combine(EPOCH, bound))
     elif isinstance(bound, Decimal | Integral):
         number = bound if isinstance(bound, Decimal) else Decimal(int(bound))
         if number.is_finite() and abs(number) > LARGEST // 10**type_.scale:
@@ -174,7 +187,8 @@ def _stored(where: str, type_: Type, bound: Bound) -> int:
         if number.is_finite() and (scaled := number.scaleb(type_.scale)) == int(scaled):
             return int(scaled)
     digits = f" with at most {type_.scale} digits behind the point" if type_.scale else ""
-    remedy = "give a date" if type_.kind == "date" else f"give a {'Decimal' if digits else 'whole number'}{digits}"
+    wanted = MEANT.get(type_.kind, f"a {'Decimal' if digits else 'whole number'}{digits}")
+    remedy = f"give {wanted}"
     raise DeltamarkError("not a bound of the column", f"{where}: {bound!r}", remedy)
 
 
@@ -186,10 +200,16 @@ def _sql_name(where: str, type_: pa.DataType) -> str:
         return "BOOLEAN"
     if pa.types.is_integer(type_):
         return INTEGER_NAMES[type_]
-    if pa.types.is_decimal(type_) and 0 <= type_.scale <= type_.precision <= MAX_DIGITS:
+    if pa.types.is_decimal(type_) and 0 <= type_.scale <= min(type_.precision, MAX_DIGITS):
         return f"DECIMAL({type_.precision},{type_.scale})"
     if pa.types.is_date(type_):
         return "DATE"
+    if pa.types.is_timestamp(type_):
+        return "TIMESTAMP WITH TIME ZONE" if type_.tz else "TIMESTAMP"
+    if pa.types.is_time(type_):
+        return "TIME"
+    if pa.types.is_float64(type_) or pa.types.is_float32(type_):
+        return "DOUBLE" if pa.types.is_float64(type_) else "FLOAT"
     raise absent_type(where, str(type_))
 
 
@@ -274,8 +294,16 @@ def _cast(array: pa.Array, type_: Type) -> pa.Array:
     is_number = pa.types.is_integer(array.type) or pa.types.is_decimal(array.type) or pa.types.is_null(array.type)
     if type_.kind == "bool" and (pa.types.is_boolean(array.type) or pa.types.is_null(array.type)):
         return array.cast(pa.bool_())
+    if type_.kind == "time" and (pa.types.is_time(array.type) or pa.types.is_null(array.type)):
+        return array.cast(pa.time64("us"))
+    if type_.kind in TIMESTAMPS and (pa.types.is_timestamp(array.type) or pa.types.is_null(array.type)):
+        if pa.types.is_timestamp(array.type) and (array.type.tz is not None) != (type_.kind == "timestamptz"):
+            raise TypeError(f"{array.type}")
+        return array.cast(pa.timestamp("us", "UTC" if type_.kind == "timestamptz" else None))
+    if type_.kind == "double" and (pa.types.is_floating(array.type) or pa.types.is_null(array.type)):
+        return array.cast(pa.float64())
     if type_.kind != "int" or not is_number:
         raise TypeError(f"{array.type}")
     if not type_.scale and not pa.types.is_decimal(array.type):
         return array.cast(pa.int64())
-    return array.cast(pa.decimal128(MAX_DIGITS, type_.scale))
+    return array.cast(pa.decimal128(MAX_DECIMAL_DIGITS, type_.scale))

@@ -5,13 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from deltamark.dataflow.types import EPOCH, Type
+from deltamark.dataflow.types import EPOCH, Type, microseconds, stored_double
 from deltamark.errors import DeltamarkError
 
 if TYPE_CHECKING:
@@ -26,6 +26,13 @@ FLIPPED = {
     "COMPARE_GREATERTHANOREQUALTO": "COMPARE_LESSTHANOREQUALTO", "COMPARE_EQUAL": "COMPARE_EQUAL",
 }  # fmt: skip
 """The comparisons that are bounds, with the comparison of exchanged sides."""
+
+
+PARSERS: Mapping[str, Callable[[str], object]] = {
+    **dict.fromkeys(("int", "double"), Decimal), "date": dt.date.fromisoformat, "time": dt.time.fromisoformat,
+    **dict.fromkeys(("timestamp", "timestamptz"), dt.datetime.fromisoformat),
+}  # fmt: skip
+"""Make values of constants that are written as texts, by the kinds of columns."""
 
 
 class _NoBoundError(Exception):
@@ -55,7 +62,7 @@ def narrowed(
             node["select_list"] = [each.constant]
             value = _only(connection, "SELECT * FROM json_execute_serialized_sql(?)", json.dumps(parsed))
             narrow[name] = _bounded(type_, each.operator, _stored(type_, value))
-    except (_NoBoundError, ArithmeticError, ValueError):
+    except (_NoBoundError, ArithmeticError, ValueError, KeyError):
         remedy = "write a >= 1, a < 10 or a BETWEEN 1 AND 9 with constants; the engine can enforce no other CHECK"
         raise DeltamarkError("a CHECK that is not a bound", f"{table}: {check}", remedy) from None
     for name, type_ in narrow.items():
@@ -108,12 +115,19 @@ def _comparison(column: Expression, operator: str, constant: Expression) -> _Com
 def _stored(type_: Type, value: object) -> Fraction:
     """Convert a constant to the numbers that a column stores; it may lie between two of them."""
     if isinstance(value, str):
-        value = Decimal(value) if type_.kind == "int" else dt.date.fromisoformat(value)
+        value = PARSERS[type_.kind](value)
     match type_.kind, value:
         case "int", int() | Decimal():
             return Fraction(value) * 10**type_.scale
         case "int", float() if math.isfinite(value):
             return Fraction(repr(value)) * 10**type_.scale
+        case "double", int() | Decimal() | float():
+            return Fraction(stored_double(float(value)))
+        case (("timestamp" | "timestamptz"), dt.date()):
+            moment = value if isinstance(value, dt.datetime) else dt.datetime.combine(value, dt.time())
+            return Fraction(microseconds(moment))
+        case "time", dt.time():
+            return Fraction(microseconds(dt.datetime.combine(EPOCH, value)))
         case "date", dt.datetime():
             return Fraction((value - dt.datetime.combine(EPOCH, dt.time())) / dt.timedelta(days=1))
         case "date", dt.date():

@@ -20,7 +20,7 @@ from deltamark.dataflow.scalars.values import Cell, Refused
 from deltamark.dataflow.sql.groups import AggregateCall, aggregated
 from deltamark.dataflow.sql.joins import unified_column
 from deltamark.dataflow.sql.problems import SqlError, in_sql
-from deltamark.dataflow.sql.rows import Rows, standing_in, stored_term
+from deltamark.dataflow.sql.rows import Rows, standing_in
 from deltamark.dataflow.sql.written import Place
 from deltamark.dataflow.types import TOO_WIDE
 from deltamark.errors import DeltamarkError
@@ -104,12 +104,6 @@ class Diagnosis:
     def conditions(self, conditions: Iterable[Expression[int]], columns: Columns) -> None:
         for each in conditions:
             self.tried(partial(values.truth_of, self.expression(each, columns)), columns.place(each))
-
-    def key(self, of: Expression[int], columns: Columns, use: str) -> Cell:
-        """Examine an expression that is stored in one column, and return its value."""
-        cell = self.expression(of, columns)
-        stored = self.tried(partial(stored_term, cell, use), columns.place(of))
-        return Refused() if isinstance(stored, Refused) else cell
 
     def aggregate(self, call: AggregateCall, rows: Rows, keys: Sequence[Expression[int]], columns: Columns) -> Cell:
         known = len(self.problems)

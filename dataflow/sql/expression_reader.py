@@ -8,7 +8,7 @@ from typing import Any
 
 from deltamark.dataflow.scalars import expressions as tree
 from deltamark.dataflow.scalars.expressions import Column, Comparator, Comparison, Expression, Interval, SqlType
-from deltamark.dataflow.scalars.functions import DIVIDE, FUNCTIONS, LIKE, PREFIX, WHOLE_QUOTIENT
+from deltamark.dataflow.scalars.functions import DIVIDE, FUNCTIONS, LIKE, PREFIX, WHOLE_QUOTIENT, bucket
 from deltamark.dataflow.scalars.values import DOUBLES
 from deltamark.dataflow.sql.fragments import Json
 from deltamark.dataflow.sql.groups import AggregateCall
@@ -169,6 +169,8 @@ class ExpressionReader:
                 return tree.Coalesce(args, place)
             case "+" | "-", _ if any(intervals):
                 return _shifted(name, args, intervals, place)
+            case "time_bucket", (tree.Constant(value=Interval() as width), moment):
+                return tree.Call(bucket(width), (moment,), type_, place)
             case "!~~", _:
                 return tree.Not(tree.Call(LIKE, args, type_, place), place)
             case "//", _ if type_.name in DOUBLES:  # decimals and doubles are divided as by /

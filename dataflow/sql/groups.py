@@ -18,9 +18,21 @@ from deltamark.dataflow.language.expr import SumExpr
 from deltamark.dataflow.operators.derived import Piece
 from deltamark.dataflow.operators.node import is_unique
 from deltamark.dataflow.passes.expansion import side_by_side
-from deltamark.dataflow.plan.terms import MOMENTS, Coalesce, Constant, Equal, Ratio, Term, column, number, product
+from deltamark.dataflow.plan.terms import (
+    MOMENTS,
+    Coalesce,
+    Constant,
+    Equal,
+    Ratio,
+    Term,
+    column,
+    double,
+    number,
+    product,
+)
 from deltamark.dataflow.scalars import values
 from deltamark.dataflow.scalars.comparisons import first_known
+from deltamark.dataflow.scalars.doubles import in_double, is_double
 from deltamark.dataflow.scalars.expressions import Column, Expression, SqlType
 from deltamark.dataflow.scalars.moments import MomentSums
 from deltamark.dataflow.scalars.values import (
@@ -84,7 +96,7 @@ class AggregateCall:
 
 def aggregated(rows: Rows, groups: Sequence[Expression[int]], calls: Sequence[AggregateCall]) -> Rows:
     """Compute aggregates of groups. Without groups there is one row."""
-    keys = [rows.cell(each) for each in groups]
+    keys = [values.in_one_column(rows.cell(each)) for each in groups]
     rows, names = rows.as_columns(keys, "key")
     pieces = _Pieces(rows, tuple(dict.fromkeys(names)))
     results = [pieces.result(each) for each in calls]
@@ -145,7 +157,8 @@ class _Pieces:
             summed_bits = [self._added(sums, SumExpr(each)) for each in bits]
             return partial(_bits, call, value, summed_bits, self._counted(known, sums))
         term, divisor = _summand(value.term, call)
-        summed = self._added(sums, SumExpr(chosen(surely(known), term, number(0, term.type.scale))))
+        nothing = double(0) if term.type.kind == "double" else number(0, term.type.scale)
+        summed = self._added(sums, SumExpr(chosen(surely(known), term, nothing)))
         if call.function in MEANS:
             return partial(_mean, summed, self._counted(known, sums), divisor)
         counted = "" if known is TRUE else self._counted(known, sums)
@@ -155,11 +168,10 @@ class _Pieces:
         """Add the sums that make a variance, a covariance or a correlation."""
         given = [value_of(rows.cell(each)) for each in call.args]
         known = reduce(both, (negated(each.null) for each in given), condition)
-        moment = MomentSums(call.function, tuple(_exact(each, call) for each in given), rows.collection.schema.rows)
-        names = {
-            term: self._added(sums, SumExpr(chosen(surely(known), term, number(0, term.type.scale))))
-            for term in moment.summands
-        }
+        numbers = [_exact(each, call) for each in given]
+        terms = (chosen(surely(known), each, number(0, each.type.scale)) for each in numbers)
+        moment = MomentSums(call.function, tuple(terms), rows.collection.schema.rows)
+        names = {term: self._added(sums, SumExpr(term)) for term in moment.summands}
         return partial(_moment, moment, names, self._counted(known, sums))
 
     def _counted(self, condition: Term | None, sums: dict[str, SumExpr]) -> str:
@@ -180,9 +192,13 @@ class _Pieces:
         return self._names[-1]
 
     def _known_rows(self, call: AggregateCall) -> tuple[Rows, Cell]:
-        """Return the rows that an aggregate reads and whose arguments are not NULL, and the first argument."""
+        """Return the rows that an aggregate reads and whose arguments are not NULL, and the first argument.
+
+        Each argument has one column.
+        """
         condition = () if call.condition is None else (self._rows.truth(call.condition),)
-        rows = self._rows.with_cells(map(self._rows.cell, call.args)).where(*condition)
+        arguments = [values.in_one_column(self._rows.cell(each)) for each in call.args]
+        rows = self._rows.with_cells(arguments).where(*condition)
         rows = without_null(rows, rows.cells)
         return rows, rows.cells[0]
 
@@ -192,7 +208,7 @@ class _Pieces:
 
     def _extreme(self, call: AggregateCall) -> Result:
         rows, cell = self._known_rows(call)
-        term = stored_term(Value(value_of(cell).term), f"as the argument of {call.name}")
+        term = stored_term(Value(value_of(cell).term))
         name = self._named(call.function)
         found = Collection(projected(rows.collection.node, {**self._key_terms(rows), name: term}))
         if term.type.kind == "text":
@@ -213,8 +229,8 @@ class _Pieces:
 
     def _distinct(self, call: AggregateCall) -> Result:
         rows, _ = self._known_rows(call)
-        names, use = [self._named("value") for _ in rows.cells], f"as the argument of {call.name}"
-        stored = {name: stored_term(cell, use) for name, cell in zip(names, rows.cells, strict=True)}
+        names = [self._named("value") for _ in rows.cells]
+        stored = {name: stored_term(cell) for name, cell in zip(names, rows.cells, strict=True)}
         seen = Collection(projected(rows.collection.node, {**self._key_terms(rows), **stored})).distinct()
         types = {field.name: field.type for field in seen.schema.fields}
         sums: dict[str, SumExpr] = {}
@@ -229,13 +245,12 @@ class _Pieces:
 
 
 def _summand(term: Term | Ratio, call: AggregateCall) -> tuple[Term, Term | None]:
-    """Return the number to sum, and the constant by which the sum is divided."""
-    divisor = None
-    if isinstance(term, Ratio):
-        divisor = term.denominator
-        if not isinstance(divisor, Constant):
-            raise unsupported(f"{call.name} of a quotient", call.place)
-        term = term.numerator
+    """Return the number to sum, and the constant by which the sum is divided; other quotients are doubles."""
+    divisor: Term | None = None
+    if isinstance(term, Ratio) and isinstance(term.denominator, Constant) and term.denominator.value != 0:
+        divisor, term = term.denominator, term.numerator
+    if isinstance(term, Ratio) or is_double(term):
+        return in_double(term), None
     term = as_number(term)
     if term.type.kind != "int":
         raise unsupported(f"{call.name} of a value that is no number", call.place)
@@ -290,6 +305,8 @@ def _mean(summed: str, counted: str, divisor: Term | None, types: Types) -> Valu
     value, count = (values.stored_value(each, types[each]).term for each in (summed, counted))
     assert not isinstance(value, Ratio)
     assert not isinstance(count, Ratio)
+    if is_double(value):
+        return Value(in_double(Ratio(value, count)), _missing(counted, types))
     below = positive(count)
     if divisor is not None:
         below = product(below, divisor)

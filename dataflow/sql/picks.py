@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 from deltamark.dataflow.language.by_terms import fresh, projected
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.expr import SumExpr
-from deltamark.dataflow.language.picks import PickExpr, between, row
+from deltamark.dataflow.language.picks import INTERPOLATED, PickExpr, between, row
 from deltamark.dataflow.operators.derived import Piece
 from deltamark.dataflow.operators.node import Node
 from deltamark.dataflow.operators.pick import MAX_DENOMINATOR
 from deltamark.dataflow.plan.terms import Equal, IsNull, Less, Ratio, Term, column, negative, number, quotient
 from deltamark.dataflow.scalars import values
 from deltamark.dataflow.scalars.numbers import absolute
+from deltamark.dataflow.scalars.times import as_timestamp
 from deltamark.dataflow.scalars.values import Cell, Truth, Value, chosen, either, known_column, value_of
 from deltamark.dataflow.sql.problems import unsupported
 from deltamark.dataflow.sql.rows import Rows, stored_term, without_null
@@ -35,7 +36,7 @@ ANY = ("first", "last", "arbitrary", "any_value")
 WITH_NULL = ("arg_min_null", "arg_max_null")
 """The functions that pick NULL, too. DuckDB makes `first` and `last` with an order of them."""
 QUANTILES = ("median", "quantile", "quantile_disc", "quantile_cont")
-INTERPOLATED = ("median", "quantile_cont")
+INTERPOLATING = ("median", "quantile_cont")
 PICKED = (*SMALLEST, *LARGEST, *ANY, *QUANTILES, "mode")
 
 FIRST = Fraction(0)
@@ -93,7 +94,7 @@ class Picks:
             ordered.picks[stored] = picked(ordered.name_of(term), picking.share)
             if term.type.nullable and term.type.kind != "text":
                 ordered.nullable.append(stored)
-        if picking.is_between:
+        if picking.is_between and not isinstance(value.term, Ratio) and value.term.type.kind == "int":
             return lambda types: _interpolated(name, call, value, types)
         return lambda types: _restored(name, value, types)
 
@@ -190,15 +191,21 @@ def _directed(cell: Cell, *, descending: bool, nulls_first: bool) -> list[tuple[
 def _quantile(call: AggregateCall, rows: Rows, cell: Cell, keys: Sequence[str]) -> _Picking:
     if call.quantile is None or call.quantile.denominator > MAX_DENOMINATOR:
         raise unsupported(f"{call.name} with shares that are no constant, several, or long", call.place)
+    if call.function in INTERPOLATING:
+        cell = _as_time(value_of(cell))
     stored, argument = _stored(rows, cell, keys)
     if call.distinct:
         stored = stored.distinct()
-    is_between = call.function in INTERPOLATED and argument.type.kind in ("int", "date")
-    if is_between and argument.type.kind == "date":
-        remedy = "take quantile_disc, which is one of the dates"
-        raise unsupported(f"{call.name} of dates", call.place, remedy)
+    is_between = call.function in INTERPOLATING and argument.type.kind in INTERPOLATED
     value = Value(argument)
     return _Picking(Rows(stored, ()), [(value, call.is_descending)], value, [cell], call.quantile, is_between)
+
+
+def _as_time(value: Value) -> Value:
+    """Return a date as the timestamp of its midnight, and other values as they are."""
+    if isinstance(value.term, Ratio) or value.term.type.kind != "date":
+        return value
+    return replace(value, term=as_timestamp(value.term))
 
 
 def _mode(rows: Rows, cell: Cell, keys: Sequence[str]) -> _Picking:

@@ -117,6 +117,8 @@ def column_type(type_: Type) -> str:
             return "DATE"
         case "bool":
             return "BOOLEAN"
+        case "double" | "timestamp" | "timestamptz" | "time":
+            return type_.kind.upper()
         case _:
             return "VARCHAR"
 

@@ -20,8 +20,8 @@ def sql(text: str, relations: Mapping[str, Collection]) -> Collection:
 
     `sql("SELECT shop, sum(price) AS revenue FROM sales GROUP BY shop", {"sales": sales})`
 
-    A column that DuckDB gives the type DOUBLE is an exact quotient, in the two columns `name.num` and `name.den`. ORDER
-    BY has an effect if there is a LIMIT; the remaining columns break ties.
+    A column that DuckDB gives the type DOUBLE is an exact quotient, in the two columns `name.num` and `name.den`, or a
+    column of type DOUBLE. ORDER BY has an effect if there is a LIMIT; the remaining columns break ties.
     """
     if not relations:
         raise DeltamarkError("no relations for a query of SQL", relations, "give {name: collection}")

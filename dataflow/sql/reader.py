@@ -366,7 +366,7 @@ class Reader:
             return aggregated(rows, groups, calls)
 
         def examined() -> Sequence[Cell]:
-            found = [self._diagnosis.key(each, columns, "in GROUP BY") for each in groups]
+            found = [self._diagnosis.expression(each, columns) for each in groups]
             keys = [each for each, cell in zip(groups, found, strict=True) if not isinstance(cell, Refused)]
             return [*found, *(self._diagnosis.aggregate(each, rows, keys, columns) for each in calls)]
 
@@ -384,12 +384,7 @@ class Reader:
         return Table.of(*self._made_distinct(below))
 
     def _made_distinct(self, below: Settled) -> Settled:
-        def examined() -> Sequence[Cell]:
-            for at in range(len(below.origins)):
-                self._diagnosis.key(Column(at), below.columns, "in distinct rows")
-            return below.rows.cells
-
-        return below._replace(rows=self._diagnosis.made(lambda: distinct(below.rows), examined))
+        return below._replace(rows=self._diagnosis.made(lambda: distinct(below.rows), lambda: below.rows.cells))
 
     def _set(self, node: Json) -> Table:
         kind, is_all = node["type"].removeprefix("LOGICAL_"), node.get("setop_all")
@@ -422,7 +417,7 @@ class Reader:
     def _first(self, below: Settled, orders: Sequence[Order], count: int, offset: int) -> Table:
         def examined() -> Sequence[Cell]:
             for each in orders:
-                self._diagnosis.key(each.expression, below.columns, "in ORDER BY")
+                self._diagnosis.expression(each.expression, below.columns)
             return below.rows.cells
 
         most = None if count == ALL_ROWS else count

@@ -127,11 +127,10 @@ def may_differ(rows: Rows) -> bool:
     return any(isinstance(each, Input) and each.name == STAND_IN for each in walk(rows.collection.node))
 
 
-def stored_term(cell: Cell, use: str = "as a key") -> Term:
-    """Return the term that stores a value in one column. use: names what it is stored for."""
-    value = values.value_of(cell)
-    if isinstance(value.term, Ratio):
-        raise unsupported(f"a quotient {use}", remedy="round or multiply it")
+def stored_term(cell: Cell) -> Term:
+    """Return the term that stores a value in one column; a quotient is stored as a double."""
+    value = values.value_of(values.in_one_column(cell))
+    assert not isinstance(value.term, Ratio)
     return values.nullable_term(value.term, value.null)
 
 
@@ -156,8 +155,7 @@ class Order(NamedTuple):
 
 def distinct(rows: Rows) -> Rows:
     """Keep each row once."""
-    for each in rows.cells:
-        stored_term(each)  # a quotient is an error
+    rows = rows.with_cells(map(values.in_one_column, rows.cells))
     stored = rows.stored([f"c{at}" for at in range(len(rows.cells))])
     if is_unique(stored.collection.node, stored.collection.schema.names):
         return stored
@@ -177,12 +175,10 @@ def _ordered(rows: Rows, orders: Sequence[Order]) -> tuple[Rows, list[str]]:
     """Store all values, and columns to order by. A value that may be NULL has one that says whether it is."""
     keys: list[tuple[Cell, bool]] = []
     for order in orders:
-        cell = rows.cell(order.expression)
+        cell = values.in_one_column(rows.cell(order.expression))
         if cell.nulls is not None:
             keys.append((Truth.of(cell.nulls), order.nulls_first))
         keys.append((cell, order.descending))
-    for cell, _ in keys:
-        stored_term(cell)  # a quotient is an error
     count = len(rows.cells)
     order_by = [f"o{at}" for at in range(len(keys))]
     whole = rows.with_cells([*rows.cells, *(cell for cell, _ in keys)])

@@ -19,7 +19,19 @@ from typing import TYPE_CHECKING
 from deltamark.dataflow.language.collection import ROWS, Collection, declared
 from deltamark.dataflow.sql.check_bounds import narrowed
 from deltamark.dataflow.sql.planner import quoted
-from deltamark.dataflow.types import BOOL, LARGEST, TEXT, Field, Type, date_type, integer
+from deltamark.dataflow.types import (
+    BOOL,
+    DOUBLE,
+    LARGEST,
+    MICROSECONDS_PER_DAY,
+    TEXT,
+    TIME,
+    Field,
+    Type,
+    date_type,
+    integer,
+    timestamp_type,
+)
 from deltamark.errors import DeltamarkError, unknown
 
 if TYPE_CHECKING:
@@ -28,6 +40,9 @@ if TYPE_CHECKING:
 DATES = date_type(dt.date(1900, 1, 1), dt.date(2199, 12, 31))
 """The type of dates without bounds. Functions of dates become tables of all days between the bounds."""
 
+TIMESTAMPS = timestamp_type(DATES.low * MICROSECONDS_PER_DAY, (DATES.high + 1) * MICROSECONDS_PER_DAY - 1)
+"""The type of timestamps without narrower bounds."""
+
 ALL_DATES = date_type(dt.date.min, dt.date.max)
 """The dates that a CHECK may admit."""
 
@@ -35,24 +50,28 @@ UNBOUNDED_DATES = date_type(ALL_DATES.low - 1, ALL_DATES.high + 1)
 """The type of dates without a CHECK: a bound that a CHECK states differs from both of its bounds."""
 
 MAX_DIGITS = 18
-"""The decimal digits that fit into 64 bits."""
+"""The decimal digits that fit into 64 bits. Of a DECIMAL with more, the numbers that fit are accepted."""
 
 INTEGERS = {
     **{name: (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1) for name, bits in (("TINYINT", 8), ("SMALLINT", 16))},
     "INTEGER": (-(2**31), 2**31 - 1), "BIGINT": (-LARGEST, LARGEST), "UTINYINT": (0, 2**8 - 1),
     "USMALLINT": (0, 2**16 - 1), "UINTEGER": (0, 2**32 - 1), "UBIGINT": (0, LARGEST),
+    "HUGEINT": (-LARGEST, LARGEST), "UHUGEINT": (0, LARGEST),
 }  # fmt: skip
-"""The bounds of the integer types of SQL; those of 64 bits are the numbers that the engine can store."""
+"""The bounds of the integer types of SQL; those of 64 bits and more are the numbers that the engine can store."""
 
 REMEDIES = {
-    ("FLOAT", "DOUBLE", "HALFFLOAT"): f"numbers are exact: store it as DECIMAL({MAX_DIGITS}, 2), or of another scale",
-    ("TIMESTAMP", "DATETIME"): "store it as DATE, or as BIGINT by epoch_us(...)",
+    ("HALFFLOAT",): "store it as FLOAT",
+    ("TIMESTAMP",): "store it as TIMESTAMP",
     ("VARCHAR COLLATE",): "leave the collation out: texts are compared by their bytes",
-    ("DECIMAL", "HUGEINT", "UHUGEINT"): f"store it as DECIMAL of up to {MAX_DIGITS} digits, which fit in 64 bits",
+    ("DECIMAL",): f"store it with at most {MAX_DIGITS} digits behind the point",
 }
 """Remedies for types that the engine lacks, by the beginnings of their names. A cast in a query comes too late."""
 
-OTHERS = {"BOOLEAN": BOOL, "DATE": UNBOUNDED_DATES, "VARCHAR": TEXT}
+OTHERS = {
+    "BOOLEAN": BOOL, "DATE": UNBOUNDED_DATES, "VARCHAR": TEXT, "DOUBLE": DOUBLE, "FLOAT": DOUBLE, "TIME": TIME,
+    "TIMESTAMP": TIMESTAMPS, "TIMESTAMP WITH TIME ZONE": replace(TIMESTAMPS, kind="timestamptz"),
+}  # fmt: skip
 DECIMAL = re.compile(r"DECIMAL\((\d+),(\d+)\)")
 
 COLUMNS = """
@@ -110,14 +129,16 @@ def sql_type(where: str, name: str) -> Type:
         return OTHERS[name]
     if (decimal := DECIMAL.fullmatch(name)) is not None:
         precision, scale = map(int, decimal.groups())
-        if scale <= precision <= MAX_DIGITS:
-            return integer(1 - 10**precision, 10**precision - 1, scale)
+        if scale <= MAX_DIGITS:
+            largest = min(10**precision - 1, LARGEST)
+            return integer(-largest, largest, scale)
     raise absent_type(where, name)
 
 
 def absent_type(where: str, name: str) -> DeltamarkError:
     """Return the error for a column of a type that the engine does not have."""
-    other = f"store it as an integer, DECIMAL({MAX_DIGITS}, s), DATE, BOOLEAN or VARCHAR, or leave it out"
+    others = f"an integer, DECIMAL({MAX_DIGITS}, s), DOUBLE, DATE, TIME, TIMESTAMP, BOOLEAN or VARCHAR"
+    other = f"store it as {others}, or leave it out"
     remedy = next((remedy for begins, remedy in REMEDIES.items() if name.upper().startswith(begins)), other)
     return DeltamarkError("a type that the engine does not have", f"{where} {name}", remedy)
 

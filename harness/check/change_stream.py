@@ -20,7 +20,7 @@ from deltamark.dataflow.batch import Batch, concatenated
 from deltamark.dataflow.kernels.core.guard import lent
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.runtime.dataflow import Dataflow
-from deltamark.dataflow.types import Schema, Type
+from deltamark.dataflow.types import NULL, Schema, Type, value_of
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import last_time
 from deltamark.datagen.schema import TIMES_PER_ROUND
@@ -34,6 +34,8 @@ from deltamark.harness.engines.base import CountReport, StreamEngine
 from deltamark.harness.engines.registry import open_stream
 
 KINDS = {"int": NUMBER, "date": DATE, "code": TEXT, "short": SHORT, "text": TEXT, "bool": TEXT}
+"""The kinds of values that the kernel of CSV writes; it has others as texts."""
+
 BLOCK_ROWS = 1 << 15
 """The number of rows that a kernel call writes or digests. Not tuned."""
 
@@ -70,7 +72,7 @@ class ChangeCsv:
 
     def __init__(self, schema: Schema) -> None:
         self._schema = schema
-        self._kinds = np.array([KINDS[each.type.kind] for each in schema.fields], dtype=np.int64)
+        self._kinds = np.array([KINDS.get(each.type.kind, TEXT) for each in schema.fields], dtype=np.int64)
         self._scales = np.array([each.type.scale for each in schema.fields], dtype=np.int64)
 
     @property
@@ -108,6 +110,9 @@ class ChangeCsv:
             values[at] = (
                 column if each.type.kind != "text" else texts.add(stored_array(self._schema, each.name, column))
             )
+            if each.type.kind not in KINDS:
+                written = [None if number == NULL else str(value_of(each.type, number)) for number in column.tolist()]
+                values[at] = texts.add(pa.array(written, pa.string()))
             if each.type.words:
                 values[at] = texts.words(each.type, column)
         offsets, data = texts.joined()

@@ -31,7 +31,7 @@ CONSTRUCTS = {
     "date +- INTERVAL", "CAST AS BIGINT", "CAST AS DECIMAL", "compared with ALL", "IN query of two columns",
     "two bounds", "two quotients", "count_if", "//", "%",
     "median", "quantile_disc in order", "first in order", "any_value in order", "arg_max in order", "bit_and",
-    "bit_xor",
+    "bit_xor", "stddev_samp", "var_pop",
 }  # fmt: skip
 
 

@@ -130,6 +130,46 @@ def add_product(_typing: object, _address: object, _a: object, _b: object) -> Ge
 
 
 @instruction
+def add_shifted_product(_typing: object, _address: object, _a: object, _b: object, _shift: object) -> Generated:
+    """Add a * b * 2**shift to the 192-bit number at an address, low word first; return what is to add to the next word.
+
+    The number has no sign, and the product has one. shift: from 0 to 63.
+    """
+
+    def generate(context: CPUContext, builder: ir.IRBuilder, _: Signature, args: Sequence[ir.Value]) -> ir.Value:
+        guard(context, builder, args[0], WORD(0), 24)
+        stored, whole = ir.IntType(192), ir.IntType(256)
+        pointer = builder.inttoptr(args[0], stored.as_pointer())
+        product = builder.mul(builder.sext(args[1], whole), builder.sext(args[2], whole))
+        shifted = builder.shl(product, builder.zext(args[3], whole))
+        total = builder.add(builder.zext(builder.load(pointer, align=8), whole), shifted)
+        builder.store(builder.trunc(total, stored), pointer, align=8)
+        return builder.trunc(builder.ashr(total, whole(192)), WORD)
+
+    return types.int64(types.int64, types.int64, types.int64, types.int64), generate
+
+
+@instruction
+def leading_zeros(_typing: object, _word: object) -> Generated:
+    """Return the number of zero bits before the first one of a word that is not zero."""
+
+    def generate(_context: CPUContext, builder: ir.IRBuilder, _: Signature, args: Sequence[ir.Value]) -> ir.Value:
+        return builder.ctlz(args[0], ir.IntType(1)(1))
+
+    return types.int64(types.int64), generate
+
+
+@instruction
+def double_of_bits(_typing: object, _bits: object) -> Generated:
+    """Return the double with the bits of a word."""
+
+    def generate(_context: CPUContext, builder: ir.IRBuilder, _: Signature, args: Sequence[ir.Value]) -> ir.Value:
+        return builder.bitcast(args[0], ir.DoubleType())
+
+    return types.float64(types.int64), generate
+
+
+@instruction
 def bits_of_double(_typing: object, _value: object) -> Generated:
     """Return the bits of a double."""
 

@@ -13,6 +13,7 @@ from deltamark.dataflow.kernels.core.blocks import Array, Arrays, Block, Cell, I
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import add_product, prefetch
 from deltamark.dataflow.kernels.core.steps import step
+from deltamark.dataflow.kernels.groups.double_sums import SUM_WORDS, add_double, rounded_sum
 from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, add, key_of, prefetch_entry, remove
 from deltamark.dataflow.kernels.status import FAILED
 
@@ -28,7 +29,8 @@ class Group(Block):
     padding: int
     """With it, the state of a group with two sums fills a cache line."""
     numbers: Inline
-    """The number of rows, then the sums."""
+    """The number of rows, then the sums, then the exact sums of doubles: see `double_sums`. A sum of doubles is stored
+    twice, and its number is the rounded one as of the end of a time."""
 
 
 class AggregateBlock(Operator):
@@ -62,7 +64,13 @@ class AggregateBlock(Operator):
     """For each sum the least and the largest value of its column."""
     slice_values: Arrays
     slice_out: Arrays
-    """Scratch: the arrays of `values` and `out` during a slice."""
+    """Scratch: the arrays of `values` and `out` during a slice; no address in `slice_values` for a sum of doubles."""
+    doubles: int = 0
+    """The number of sums of doubles."""
+    double_sums: Array
+    """For each sum of doubles its place among the sums."""
+    slice_doubles: Arrays
+    """Scratch: the arrays of the doubles during a slice."""
     live: int = 0
     """The number of groups that have a row."""
     error_group: int = 0
@@ -70,9 +78,9 @@ class AggregateBlock(Operator):
 
 
 @inline
-def group_words(sums: int) -> int:
+def group_words(sums: int, doubles: int = 0) -> int:
     """Return the size of a group's state."""
-    return 2 * sums + 4
+    return 2 * sums + 4 + doubles * SUM_WORDS
 
 
 @inline
@@ -87,7 +95,8 @@ def aggregate(op: AggregateBlock) -> int:
     size, times, diffs, key, keys = op.size, op.time, op.diff, op.key, op.keys
     sums, values, out, frontier = op.sums, op.slice_values, op.slice_out, op.frontier
     state, saved, touched = op.state, op.saved, op.touched
-    words, hashed, low = group_words(sums), keys.hashed != 0, keys.low
+    doubles = op.doubles
+    words, hashed, low = group_words(sums, doubles), keys.hashed != 0, keys.low
     opened, now, rows, live, status = op.touched_count, op.open_time, 0, op.live, 0
     for at in range(size):
         ahead = key[min(at + AHEAD, size - 1)]
@@ -106,7 +115,7 @@ def aggregate(op: AggregateBlock) -> int:
             op.open_time = now
         key_id = add(keys, key[at]) if hashed else key[at] - low  # after the end of a time, which frees ids
         group = group_at(state, words, key_id)
-        alone = opened == 0 and (times[at + 1] != time if at + 1 < size else time < frontier)
+        alone = opened == 0 and doubles == 0 and (times[at + 1] != time if at + 1 < size else time < frontier)
         if alone:
             rows, live, status = _apply_lone_row(op, rows, live, group, key_id, at)
             if status != 0:
@@ -115,6 +124,8 @@ def aggregate(op: AggregateBlock) -> int:
             if group.place == 0:
                 opened = save(group, group_at(saved, words, opened), words, touched, key_id, opened)
             _add_row(group, values, sums, at, diffs[at])
+            if doubles > 0:
+                _add_doubles(op, group, at, diffs[at])
     if status == 0 and opened > 0 and now < frontier:
         rows, live, status = end_time(op, out, rows, live, opened)
         opened = 0
@@ -132,6 +143,10 @@ def resolve(op: AggregateBlock) -> None:
     for index in range(op.sums):
         slice_values[index] = _array_of(values[index])
         slice_out[index] = Array(Array(out[index])[0])
+    for index in range(op.doubles):
+        place = op.double_sums[index]
+        op.slice_doubles[index] = slice_values[place]
+        slice_values[place] = Array(0)
 
 
 @inline
@@ -159,6 +174,25 @@ def _add_row(group: Group, values: Arrays, sums: int, at: int, diff: int) -> Non
         column = values[index]
         if column.address != 0:
             add_product(numbers[2 * index + 2 :].address, diff, column[at])
+
+
+@kernel
+def _add_doubles(op: AggregateBlock, group: Group, at: int, diff: int) -> None:
+    """Add the doubles of an update to the exact sums of its group."""
+    numbers, columns = group.numbers, op.slice_doubles
+    for index in range(op.doubles):
+        add_double(numbers[2 * op.sums + 2 + SUM_WORDS * index :], columns[index][at], diff)
+
+
+@kernel
+def _round_doubles(op: AggregateBlock, group: Group) -> None:
+    """Round the exact sums of a group."""
+    numbers = group.numbers
+    for index in range(op.doubles):
+        place = 2 * op.double_sums[index] + 2
+        number = rounded_sum(numbers[2 * op.sums + 2 + SUM_WORDS * index :])
+        numbers[place] = number
+        numbers[place + 1] = number >> 63
 
 
 @inline
@@ -205,11 +239,13 @@ def _apply_lone_row(
 def end_time(op: AggregateBlock, out: Arrays, rows: int, live: int, opened: int) -> tuple[int, int, int]:
     """Emit what the open time has changed; return the size of the output, the number of live groups, and a status."""
     sums, keys, now, values = op.sums, op.keys, op.open_time, Array(op.values.address)
-    words = group_words(sums)
+    words = group_words(sums, op.doubles)
     for place in range(opened):
         key_id = op.touched[place]
         new, old = group_at(op.state, words, key_id), group_at(op.saved, words, place)
         new.place = 0
+        if op.doubles > 0:
+            _round_doubles(op, new)
         had_row, has_row = old.numbers[0] != 0, new.numbers[0] != 0
         key, overflow = key_of(keys, key_id), False
         if _differ(values, sums, old, new) or had_row != has_row:
@@ -277,7 +313,7 @@ def _is_outside(number: Array, bounds: Array, index: int) -> bool:
 @kernel
 def _forget(op: AggregateBlock, key_id: int, group: Group) -> None:
     """Free the id of a group without rows, unless it has sums, as it may while weights of both signs are live."""
-    for word in range(2 * op.sums + 2):
+    for word in range(group_words(op.sums, op.doubles) - 2):
         if group.numbers[word] != 0:
             return
     remove(op.keys, key_of(op.keys, key_id))

@@ -252,7 +252,8 @@ class _StagePlanner:
         terms = {**{key: column(key, below.schema[key]) for key in node.keys}, **{to: of for of, to in names.items()}}
         schema = Schema(tuple(Field(name, term.type) for name, term in terms.items()), below.schema.rows)
         projected = Project(below, tuple(terms.items()), schema=schema)
-        self._summed.add(projected)
+        if all(term.type.kind == "int" for term in names):  # a log has the sums of these; doubles are no such numbers
+            self._summed.add(projected)
         self._columns[projected] = dict.fromkeys(projected.schema.names)
         self._locations[projected] = UNPLACED if at.kind == "unplaced" else self._placed(projected)
         sums = (Sum(each.name, each.kind, each.term and column(names[each.term], each.term.type)) for each in node.sums)

@@ -69,8 +69,8 @@ def _type_name(type_: Type) -> str:
             return f"decimal({type_.scale})" if type_.scale else "int64"
         case "date":
             return "date32"
-        case "bool":
-            return "bool"
+        case "bool" | "double":
+            return type_.kind
     return "string"
 
 

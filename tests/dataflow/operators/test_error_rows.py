@@ -15,7 +15,22 @@ from support.written_plans.thresholds import above
 from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.runtime.dataflow import Dataflow
-from deltamark.dataflow.types import BOOL, NULL, SHORT, TEXT, Type, code_type, date_type, integer, pack_short
+from deltamark.dataflow.types import (
+    BOOL,
+    DOUBLE,
+    INFINITY,
+    NULL,
+    SHORT,
+    TEXT,
+    TIME,
+    Type,
+    code_type,
+    date_type,
+    integer,
+    pack_short,
+    stored_double,
+    timestamp_type,
+)
 from deltamark.errors import DeltamarkError
 
 ROWS = 1000
@@ -41,6 +56,10 @@ CASES = {
     "decimal": Case(integer(-1000, 1000, scale=2), -950, "-9.5"),
     "number": Case(integer(-10, 10), -7, "-7"),
     "condition": Case(BOOL, 1, "TRUE"),
+    "double": Case(DOUBLE, stored_double(-0.1), "-0.1"),
+    "infinity": Case(DOUBLE, ~INFINITY, "'-inf'::DOUBLE"),
+    "timestamp": Case(timestamp_type(0, 2**60), 1_500_000, "TIMESTAMP '1970-01-01 00:00:01.500000'"),
+    "time": Case(TIME, 3_600_000_000, "TIME '01:00:00'"),
 }
 CASES |= {f"missing-{name}": Case(each.type.or_null(), NULL, "NULL") for name, each in CASES.items()}
 

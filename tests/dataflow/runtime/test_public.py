@@ -33,7 +33,7 @@ from deltamark import (
     source,
 )  # fmt: skip
 from deltamark.dataflow.runtime.live_plans import LivePlans
-from deltamark.dataflow.types import BOOL, NULL, Field, Schema, Type
+from deltamark.dataflow.types import BOOL, DOUBLE, NULL, TIME, Field, Schema, Type, timestamp_type
 
 sales = source("sales", {"shop": integer(1, 99), "price": integer(0, 10_000, scale=2)}, rows=1_000_000)
 shops = source("shops", {"shop": integer(1, 99), "city": integer(1, 20)}, rows=99)
@@ -137,7 +137,8 @@ def test_lists_may_be_fed(workers):
 TYPES = [
     integer(1, 99), decimal("-0.5", 10, scale=2), date_type(dt.date(1992, 1, 1), dt.date(1998, 12, 31)),
     date_type(8035, 10591), code_type(("AIR", "RAIL")), code_type(()), TEXT, SHORT, BOOL, Type("short", 0, 5, 9),
-    Type("code", 0, 0, 5, ("a",)), Type("date", 1, 0, 5),
+    Type("code", 0, 0, 5, ("a",)), Type("date", 1, 0, 5), DOUBLE, Type("double", 0, 0, 5), TIME, timestamp_type(0, 5),
+    timestamp_type(0, 5, zoned=True),
 ]  # fmt: skip
 
 

@@ -17,7 +17,22 @@ from pyspark.errors import StreamingQueryException
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.spark.query import SLOW_START, explained
-from deltamark.dataflow.types import NULL, SHORT, TEXT, Field, Schema, code_type, date_type, integer, pack_short
+from deltamark.dataflow.types import (
+    DOUBLE,
+    NAN,
+    NULL,
+    SHORT,
+    TEXT,
+    TIME,
+    Field,
+    Schema,
+    code_type,
+    date_type,
+    integer,
+    pack_short,
+    stored_double,
+    timestamp_type,
+)
 from deltamark.datagen.feed import last_time
 from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
@@ -168,6 +183,8 @@ def test_recomputation_on_spark_sql_ignores_retracted_rows(chunked):
 KINDS = {
     "number": integer(-9, 9), "money": integer(-(2**62), 2**62, scale=4), "day": date_type(-9, 9000),
     "code": code_type(("ant", "bee")), "short": SHORT, "text": TEXT, "Text": TEXT,
+    "double": DOUBLE, "moment": timestamp_type(-(2**50), 2**50), "zoned": timestamp_type(0, 2**50, zoned=True),
+    "time": TIME,
 }  # fmt: skip
 
 
@@ -178,6 +195,8 @@ def test_stored_values_are_read_back_unchanged():
     columns = {
         "number": [-9, NULL, 0], "money": [2**62, NULL, -1], "day": [-9, NULL, 9000], "code": [1, NULL, 0],
         "short": [pack_short("ab"), NULL, pack_short("")], "text": ["a", None, ""], "Text": ["", "é", None],
+        "double": [stored_double(-0.1), NULL, NAN], "moment": [-1, NULL, 2**49 + 1], "zoned": [2**49, NULL, 1],
+        "time": [1, NULL, 0],
     }  # fmt: skip
     arrays = {name: np.array(each, dtype=object if "ext" in name else np.int64) for name, each in columns.items()}
     changes = Batch(np.array([7, 8, 9]), np.array([1, -2, 3]), arrays)

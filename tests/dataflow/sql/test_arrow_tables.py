@@ -30,6 +30,7 @@ ARROW_TYPES = {
     pa.uint64(): integer(0, LARGEST),
     pa.bool_(): BOOL,
     pa.decimal128(18, 3): integer(1 - 10**18, 10**18 - 1, scale=3),
+    pa.decimal128(38, 2): integer(-LARGEST, LARGEST, scale=2),
     pa.decimal64(4, 1): integer(-9999, 9999, scale=1),
     pa.date32(): DATES,
     pa.date64(): DATES,
@@ -69,9 +70,8 @@ def test_a_type_has_the_values_of_its_arrow_type(type_):
 @pytest.mark.parametrize(
     ("type_", "remedy"),
     [
-        (pa.float64(), r"store it as DECIMAL\(18, 2\)"),
-        (pa.timestamp("us"), "store it as DATE"),
-        (pa.decimal128(38, 2), "DECIMAL of up to 18 digits"),
+        (pa.float16(), "store it as FLOAT"),
+        (pa.decimal128(38, 20), "store it with at most 18 digits behind the point"),
         (pa.list_(pa.int64()), "or leave it out"),
         (pa.binary(), "or leave it out"),
     ],
@@ -114,8 +114,8 @@ WRONG_BOUNDS = [
     ("p", (0.5, 1), "not a bound of the column: t.p: 0.5; give a Decimal with at most 2 digits"),
     ("d", (DAY, NOON), "not a bound of the column: t.d: datetime.datetime(2001, 2, 3, 12, 0); give a date"),
     ("d", (DAY, 5), "not a bound of the column: t.d: 5; give a date"),
-    ("s", (0, 1), "bounds of a text or of a BOOLEAN: t.s; give bounds of numbers and dates"),
-    ("b", (0, 1), "bounds of a text or of a BOOLEAN: t.b; give bounds of numbers and dates"),
+    ("s", (0, 1), "bounds of a text, a BOOLEAN or a DOUBLE: t.s; give bounds of numbers and dates"),
+    ("b", (0, 1), "bounds of a text, a BOOLEAN or a DOUBLE: t.b; give bounds of numbers and dates"),
 ]
 
 

@@ -50,35 +50,17 @@ REFUSED = {
     "select lower(s) from t": "the function lower of stored texts (line 1, column 8)",
     "select a from t where s like 'a_b'": "a pattern for stored text has % alone: 'a_b'",
     "select min(s) from t group by a": "min of stored texts by group (line 1, column 8)",
-    "select avg(a) from t group by c order by 1 limit 2": "a quotient in ORDER BY (line 1, column 8)",
-    "select distinct a / 2 as q from t": "a quotient in distinct rows (line 1, column 17)",
-    "select q from (select a / 2 as q from t) group by q": "a quotient in GROUP BY (line 1, column 23)",
-    "select max(a / 2) from t": "a quotient as the argument of max (line 1, column 8)",
-    "select count(distinct a / 2) from t": "a quotient as the argument of count (line 1, column 8)",
-    "select avg(a / b) from t": "avg of a quotient (line 1, column 8)",
-    "select q from (select a / b as q, b / a as r from t) where q < r": (
-        "a comparison of two quotients whose divisors may be zero or negative (line 1, column 60)"
-    ),
     "select a / 2 from t union all select s from t": "a cast of a quotient to VARCHAR (line 1, column 8)",
-    "select wide + wide + wide from t": "a value may not fit in 64 bits: 0..9223372036854775808 (line 1, column 13)",
     "select d + cast(wide + (wide - 1) as integer) from t": (
         "a value may not fit in 64 bits: -1..9223372036854775907 (line 1, column 10)"
     ),
     "select d + wide from t": "explicit type casts. (line 1, column 10); correct the text",
     "select random() from t": "the function random (line 1, column 8)",
-    "select d + interval 1 hour from t": (
-        "an interval of less than a day, or arithmetic of intervals (line 1, column 10)"
-    ),
     "select cast(a as varchar) from t": "a cast of a number to VARCHAR (line 1, column 8)",
     "select * from range(3)": "the table function range (line 1, column 15)",
     "select a from t tablesample 10 rows": "TABLESAMPLE (line 1, column 17)",
     "select rowid, a from t": "the column rowid (line 1, column 8)",
     "select min(rowid) from t": "the column rowid (line 1, column 12)",
-    "select a / 3 > 1 / 3 from t": "a DOUBLE that is no short decimal, 0.3333333333333333 (line 1, column 16)",
-    "select a * 1e300 from t": "a DOUBLE that is no short decimal, 1e+300 (line 1, column 12)",
-    "select a / b + b / a from t": (
-        "arithmetic of quotients whose divisors may be zero or negative (line 1, column 14)"
-    ),
     "select a from t where a / b": "not a condition: a quotient (line 1, column 23); compare it with something",
     "select distinct s collate nocase from t": "COLLATE (line 1, column 19)",
     "select a // b from t": "// by a number that may be zero (line 1, column 8); write x // nullif(y, 0)",
@@ -95,7 +77,6 @@ REFUSED = {
     "select 'nan'::double from t": "a constant that is NaN, or of type BIGNUM or BIT",
     "select 1::bignum from t": "a constant that is NaN, or of type BIGNUM or BIT",
     "select a from t where s = '\ud800'": "a character that is no text in UTF-8: '\\ud800'",
-    "select a, pi() from t": "a DOUBLE that is no short decimal, 3.141592653589793 (line 1, column 11)",
     "select a from t -- group by rollup (b)\ngroup by rollup (a)": "GROUPING SETS, ROLLUP or CUBE (line 2, column 10)",
     f"select {'(' * 900}a{' + 1)' * 900} from t": "more than 1000 levels of expressions, or of queries",
     f"select {' + '.join(['a'] * 400)} from t": "a query nested so deeply",
@@ -103,7 +84,6 @@ REFUSED = {
 
 NAMES = {
     "split_part(s, ' ', 1)": "the function split_part",
-    "fmod(a, b)": "fmod of a value that is no exact number",
     "nullif(sqrt(a), 1)": "the function sqrt",
     "list_sum([a])": "the function list_sum",
     "array_to_string([s], ',')": "the function array_to_string",
@@ -116,7 +96,7 @@ NAMES = {
     "a ** 2": "the operator **",
     "ucase(s)": "the function ucase of stored texts",
     "extract(century from d)": "the function extract",
-    "datediff('hour', d, d)": "a difference of dates in hour",
+    "datediff('century', d, d)": "a difference of dates by century",
     "interval 3 day": "a constant of type INTERVAL",
     "{'a': a}": "{'a': a}",
     "try_cast(s as integer)": "try_cast(s as integer)",

@@ -39,7 +39,7 @@ MARKED = {
         having
           ln(sum(b)) > 1 -- !
         order by
-          sum(b) / count(b) -- !
+          sum(b) / count(b)
         limit 3""",
     "joins of each kind": """
         select x.a from t as x
@@ -84,11 +84,6 @@ MARKED = {
         ) as q) + 1 as v, (
           select sum(b) over () from u where u.a = t.a limit 1 -- !
         ) as w from t""",
-    "bounds": """
-        select
-          wide * wide as v, -- !
-          wide + wide + wide as w -- !
-        from t""",
     "a product that fits after a division of both sides": """
         select a from t where wide * 100 >
           sqrt(b) * wide -- !""",
@@ -107,13 +102,9 @@ MARKED = {
         from t group by rollup (a, b) -- !
         except all -- !
         select a, b, s from t""",
-    "an order of quotients": """
-        select a / 2 as q, -- !
-          b
-        from t order by q, b limit 2""",
     "values": """
         select y from (values (1),
-          (sqrt(2)) -- !
+          (random()) -- !
         ) as v(y)""",
 }
 """Texts, in which a comment marks each line of a problem: -- ! for one, -- !! for two."""
@@ -139,8 +130,8 @@ def test_each_problem_is_listed_once_with_its_line(name):
 
 
 ALONE = [
-    "sqrt(a)", "upper(s)", "s || 'x'", "split_part(s, ' ', 1)", "a // b", "cast(a as varchar)", "wide * wide", "s[1]",
-    "a / b + b / a", "sum(a) over ()", "(select b from u where u.a = t.a)", "substring(s, 1, 20)",
+    "sqrt(a)", "upper(s)", "s || 'x'", "split_part(s, ' ', 1)", "a // b", "cast(a as varchar)", "a ** 2", "s[1]",
+    "ln(a)", "sum(a) over ()", "(select b from u where u.a = t.a)", "substring(s, 1, 20)",
 ]  # fmt: skip
 
 
@@ -162,7 +153,7 @@ def test_problems_together_are_those_of_each_alone(first):
 def test_the_text_with_all_problems_corrected_is_accepted():
     text = MARKED["each clause"]
     for refused, corrected in (
-        ("product(b)", "max(b)"), ("upper(s)", "s"), ("ln(sum(b))", "sum(b)"), ("sum(b) / count(b)", "sum(b)"),
+        ("product(b)", "max(b)"), ("upper(s)", "s"), ("ln(sum(b))", "sum(b)"),
     ):  # fmt: skip
         text = text.replace(refused, corrected)
     assert sql(text, RELATIONS).schema.names == ("a", "n", "m")

@@ -31,11 +31,12 @@ def _merged(columns: Mapping[str, list[object]], types: Sequence[str]) -> Iterat
     left = list(columns)
     for each in types:
         column = columns[left.pop(0)]
-        if each == "DOUBLE" and left and left[0].endswith(".den"):
+        is_double = each in ("DOUBLE", "FLOAT")
+        if is_double and left and left[0].endswith(".den"):
             column = [_double(num, den) for num, den in zip(column, columns[left.pop(0)], strict=True)]
         is_condition = [isinstance(value, bool) for value in column if value is not None]
         assert set(is_condition) <= {each == "BOOLEAN"}, f"values of another type than {each}"
-        yield [None if value is None else float(value) for value in column] if each == "DOUBLE" else column
+        yield [None if value is None else float(value) for value in column] if is_double else column
     assert not left, "more columns than DuckDB has"
 
 

@@ -6,12 +6,14 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-NUMBERS = ("int", "decimal", "double")
+NUMBERS = ("int", "decimal", "double", "float")
 SIMPLEST = {
     "int": ("0", "1"),
     "decimal": ("0.5",),
     "double": ("CAST(1 AS DOUBLE)",),
+    "float": ("0.5::DOUBLE",),
     "date": ("DATE '1992-01-01'",),
+    "moment": ("TIMESTAMP '1992-01-01 12:00:00'",),
     "text": ("''", "'a'"),
     "long": ("''", "'a'"),
     "truth": ("TRUE", "FALSE"),

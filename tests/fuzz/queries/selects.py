@@ -9,7 +9,7 @@ from fuzz.queries import conditions, values
 from fuzz.queries.parts import NOTHING, Part, clause, listed
 from fuzz.queries.writer import Named, Scope, Writer
 
-SORTS = {"int": 6, "decimal": 3, "text": 3, "date": 2, "truth": 1, "long": 1}
+SORTS = {"int": 6, "decimal": 3, "text": 3, "date": 2, "truth": 1, "long": 1, "float": 2, "moment": 1}
 JOINS = {
     "JOIN": 5,
     "LEFT JOIN": 5,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,7 @@ from deltamark.dataflow.sql.planner import column_type
 from deltamark.dataflow.sql.tables import sql_type as type_of
 from deltamark.dataflow.types import (
     BOOL,
+    DOUBLE,
     EPOCH,
     NULL,
     SHORT,
@@ -30,7 +32,10 @@ from deltamark.dataflow.types import (
     code_type,
     date_type,
     integer,
+    microseconds,
     pack_short,
+    stored_double,
+    timestamp_type,
 )
 
 Row = tuple[object, ...]
@@ -46,6 +51,12 @@ DATES = (
     dt.date(1992, 1, 2), dt.date(1995, 12, 31),
 )  # fmt: skip
 
+MOMENTS = tuple(map(dt.datetime.fromisoformat, (
+    "1992-01-01", "1991-12-31 23:59:59.999999", "1992-02-29 12:30:00", "1992-01-01 00:00:01", "1993-02-28 13:00:00",
+)))  # fmt: skip
+DOUBLES = (0.0, 0.5, -2.25, 3.0, math.nan, math.inf)
+"""Doubles whose sums DuckDB computes without rounding."""
+
 TYPES = {
     "a": (integer(-2, 3), integer(0, 3), integer(-100, 100), integer(-(10**6), 10**6)),
     "b": (integer(-2, 3), integer(0, 20), integer(-1, 1)),
@@ -53,11 +64,13 @@ TYPES = {
     "d": (date_type(FIRST, LAST),),
     "s": (SHORT, code_type(WORDS)),
     "f": (BOOL,),
+    "g": (DOUBLE,),
+    "t": (timestamp_type(*map(dt.datetime.fromisoformat, ("1991-11-30", "1996-03-01"))),),
     "x": (TEXT,),
 }
 """The types of the columns by the first letter of their names."""
 
-NAMES = ("a", "b", "p", "d", "s", "f", "x", "a2", "p2", "d2", "s2", "f2")
+NAMES = ("a", "b", "p", "d", "s", "f", "x", "g", "t", "a2", "p2", "d2", "s2", "f2", "g2")
 WIDE_NAMES = (*NAMES, *(f"{letter}_{number}" for number in range(17) for letter in "xsfb"))
 """The columns of a table with more columns than a word has bits."""
 
@@ -185,6 +198,8 @@ def literal(value: object) -> str:
         return "NULL" if value is None else str(value).upper()
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
+    if isinstance(value, float | dt.datetime):
+        return f"'{value}'::{'DOUBLE' if isinstance(value, float) else 'TIMESTAMP'}"
     return f"DATE '{value}'" if isinstance(value, dt.date) else str(value)
 
 
@@ -199,7 +214,13 @@ def arrow_type(field: Field) -> pa.DataType:
         return pa.decimal128(*map(int, re.findall(r"\d+", name)))
     if field.type.kind == "int":
         return next(type_ for type_, each in INTEGER_NAMES.items() if each == name)
-    return {"DATE": pa.date32(), "BOOLEAN": pa.bool_(), "VARCHAR": pa.string()}[name]
+    return {
+        "DATE": pa.date32(),
+        "BOOLEAN": pa.bool_(),
+        "VARCHAR": pa.string(),
+        "DOUBLE": pa.float64(),
+        "TIMESTAMP": pa.timestamp("us"),
+    }[name]
 
 
 def values_of(type_: Type) -> Sequence[object]:
@@ -211,6 +232,10 @@ def values_of(type_: Type) -> Sequence[object]:
             return [Decimal(each).scaleb(-type_.scale) for each in values] if type_.scale else values
         case "date":
             return DATES
+        case "double":
+            return DOUBLES
+        case "timestamp":
+            return MOMENTS
         case "bool":
             return (False, True)
         case "short":
@@ -232,6 +257,10 @@ def stored(value: object, type_: Type) -> int | str | None:
             return int(Decimal(value).scaleb(type_.scale))
         case "date":
             return (value - EPOCH).days
+        case "double":
+            return stored_double(value)
+        case "timestamp":
+            return microseconds(value)
         case "bool":
             return int(value)
         case "short":

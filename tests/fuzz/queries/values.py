@@ -9,14 +9,16 @@ from fuzz.queries.writer import Make, Scope, Writer
 LITERALS = {
     "int": ("1", "0", "2", "-1", "3", "10"),
     "decimal": ("0.5", "1.00", "0.25", "-1.5", "0.1"),
+    "float": ("0.5::DOUBLE", "(-2.25)::DOUBLE", "0::DOUBLE", "1e3::DOUBLE"),
+    "moment": ("TIMESTAMP '1992-02-29 12:30:00'", "TIMESTAMP '1991-12-31 23:59:59.999999'"),
     "date": ("DATE '1992-01-01'", "DATE '1992-02-29'", "DATE '1991-12-31'", "DATE '1993-06-15'"),
     "text": ("'a'", "''", "'ant'", "'a long text'", "'B'", "'b'"),
     "truth": ("TRUE", "FALSE", "CAST(NULL AS BOOLEAN)"),
 }
 LITERALS["long"] = LITERALS["text"]
 SQL_TYPES = {
-    "int": "BIGINT", "decimal": "DECIMAL(18, 2)", "double": "DOUBLE", "date": "DATE", "text": "VARCHAR",
-    "truth": "BOOLEAN", "long": "VARCHAR",
+    "int": "BIGINT", "decimal": "DECIMAL(18, 2)", "double": "DOUBLE", "float": "DOUBLE", "date": "DATE",
+    "moment": "TIMESTAMP", "text": "VARCHAR", "truth": "BOOLEAN", "long": "VARCHAR",
 }  # fmt: skip
 
 
@@ -173,6 +175,10 @@ COMPOSITES: dict[str, list[Make]] = {
         _of_whole_numbers("//"),
         _of_whole_numbers("%"),
         _binary("int", "-", left="date", right="date"),
+        _call("int", "hour(", "moment", "hour"),
+        _call("int", "date_part('minute', ", "moment", "date_part"),
+        _call("int", "date_diff('hour', ", "moment moment", "date_diff of timestamps"),
+        _call("int", "CAST(", "float", "CAST of a DOUBLE AS BIGINT", " AS BIGINT)"),
     ],
     "decimal": [
         *(_binary("decimal", sign, left="decimal", right="decimal") for sign in "+-"),
@@ -199,8 +205,26 @@ COMPOSITES: dict[str, list[Make]] = {
         _call("double", "round(", "double 2", "round of a quotient"),
         _case("double"),
     ],
+    "float": [
+        *_common("float"),
+        *(_binary("float", sign, left="float", right="float") for sign in "+-"),
+        _binary("float", "*", left="float", right="int"),
+        _binary("float", "+", left="float", right="int"),
+        _call("float", "(- ", "float", "negation"),
+        _call("float", "abs(", "float", "abs"),
+        _call("float", "floor(", "float", "floor of a DOUBLE"),
+        _call("float", "round(", "float 1", "round of a DOUBLE"),
+    ],
+    "moment": [
+        *_common("moment"),
+        _call("moment", "(", "moment", "timestamp +- INTERVAL", " + INTERVAL 90 MINUTE)"),
+        _call("moment", "(", "moment", "timestamp +- INTERVAL", " - INTERVAL '1 month 1 day')"),
+        _call("moment", "date_trunc('hour', ", "moment", "date_trunc of a timestamp"),
+        _call("moment", "CAST(", "date", "CAST AS TIMESTAMP", " AS TIMESTAMP)"),
+    ],
     "date": [
         *_common("date"),
+        _call("date", "CAST(", "moment", "CAST of a timestamp AS DATE", " AS DATE)"),
         _interval(),
         _interval(),
         _call("date", "last_day(", "date", "last_day"),
@@ -231,7 +255,7 @@ def aggregate(w: Writer, sort: str, rows: Scope) -> Part:
     """Draw an aggregate function of the rows of a group."""
     rows = rows.flat()
     call = _calls(w, sort, rows)
-    if call.construct == "sum / count" or not w.chance(15):
+    if call.construct in ("sum / count", "rounded aggregate") or not w.chance(15):
         return call
     pieces = (call, Part("clause", (" FILTER (WHERE ", conditions.condition(w, rows, 1), ")")))
     return Part(sort, pieces, "FILTER")
@@ -276,8 +300,9 @@ def _calls(w: Writer, sort: str, rows: Scope) -> Part:
             return Part("double", ("(", aggregate(w, of, rows), " / ", aggregate(w, "int", rows), ")"), "sum / count")
         distinct = "DISTINCT " if w.chance(10) else ""
         if w.chance(15):
-            pieces = (f"median({distinct}", value(w, "int", rows, depth), ")")
-            return Part("double", pieces, "median")
+            name = w.pick(["median", "stddev_samp", "var_pop"])
+            call = Part("double", (f"{name}({distinct}", value(w, "int", rows, depth), ")"), name)
+            return call if name == "median" else Part("double", ("round(", call, ", 3)"), "rounded aggregate")
         return Part("double", (f"avg({distinct}", value(w, of, rows, depth), ")"), f"avg({distinct}x)")
     names = {"min": 3, "max": 3, "sum": 5, "sum(DISTINCT": 1} if sort in NUMBERS else {"min": 1, "max": 1}
     name = w.weighted(names)

@@ -75,6 +75,10 @@ def sort_of(field: Field) -> str:
             return "truth"
         case "text":
             return "long"
+        case "double":
+            return "float"
+        case "timestamp":
+            return "moment"
         case _:
             return "text"
 

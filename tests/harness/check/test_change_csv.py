@@ -19,6 +19,7 @@ from support.paths import ROOT
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.types import (
     BOOL,
+    DOUBLE,
     LARGEST,
     NULL,
     SHORT,
@@ -29,6 +30,8 @@ from deltamark.dataflow.types import (
     date_type,
     integer,
     pack_short,
+    stored_double,
+    timestamp_type,
     value_of,
 )
 from deltamark.harness.check.change_stream import BLOCK_ROWS, ChangeCsv, Digest
@@ -48,6 +51,8 @@ SCHEMA = Schema(
         Field("short", SHORT),
         Field("text", TEXT.or_null()),
         Field("late", BOOL.or_null()),
+        Field("double", DOUBLE.or_null()),
+        Field("moment", timestamp_type(0, 2**50).or_null()),
     ),
     100,
 )
@@ -63,6 +68,8 @@ ROWS = st.lists(
         st.text(st.sampled_from('ab,"\n'), max_size=7).map(pack_short),
         TEXTS | st.none(),
         st.sampled_from([0, 1, NULL]),
+        st.floats().map(stored_double) | st.just(NULL),
+        st.integers(0, 2**50) | st.just(NULL),
     ),
     min_size=1,
     max_size=20,
@@ -101,7 +108,7 @@ def test_lines_equal_those_of_the_csv_module(rows):
 
 
 def test_blocks_of_rows_are_written_one_after_another():
-    row = (1, 2, 3, 4, 1, pack_short("x"), "text", 1)
+    row = (1, 2, 3, 4, 1, pack_short("x"), "text", 1, 5, 6)
     changes = batch([row] * (BLOCK_ROWS + 3))
     assert b"".join(ChangeCsv(SCHEMA).blocks(changes)) == in_python(changes)
 
@@ -138,7 +145,7 @@ def test_a_digest_is_a_sum_over_batches(parts):
 def test_a_digest_is_not_linear_in_diff():
     digests = set()
     for diff in (1, 2, -1):
-        changes, digest = batch([(1, 2, 3, 4, 1, pack_short("x"), "text", 1)]), Digest()
+        changes, digest = batch([(1, 2, 3, 4, 1, pack_short("x"), "text", 1, 5, 6)]), Digest()
         changes.diff[:] = diff
         ChangeCsv(SCHEMA).digest(changes, digest)
         digests.add(str(digest))

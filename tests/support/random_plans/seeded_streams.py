@@ -6,12 +6,14 @@ import random
 
 from support.reference.rows import Update
 
-from deltamark.dataflow.types import Schema, Type, pack_short
+from deltamark.dataflow.types import Schema, Type, pack_short, stored_double
 
 
 def any_value(order: random.Random, type_: Type) -> int | str:
     if type_.kind == "text":
         return order.choice(["a text", "a text too", "b", "x and t"])
+    if type_.kind == "double":
+        return stored_double(order.choice([0.1, -1e16, 1e16, 3.0]))
     return pack_short(order.choice("ab")) if type_.kind == "short" else order.randint(type_.low, type_.high)
 
 

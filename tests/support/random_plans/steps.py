@@ -11,7 +11,7 @@ from support.random_plans.expressions import condition, fits, number
 from support.written_plans.thresholds import above, below
 
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.language.expr import RatioExpr, SumExpr, bind, col, count
+from deltamark.dataflow.language.expr import MomentExpr, RatioExpr, SumExpr, bind, col, count
 from deltamark.dataflow.language.picks import PickExpr, first, last, median, quantile_cont, quantile_disc
 from deltamark.dataflow.language.windows import (
     WindowExpr,
@@ -23,7 +23,7 @@ from deltamark.dataflow.language.windows import (
     running_smallest,
     running_sum,
 )
-from deltamark.dataflow.types import Schema
+from deltamark.dataflow.types import DOUBLE, Schema
 
 
 @dataclass(frozen=True)
@@ -103,7 +103,7 @@ def often(rows: Collection) -> Collection:
 def aggregate(choices: Choices, pool: list[Grown]) -> Grown:
     rows = states(choices, pool)
     keys = choices.picks(rows.schema.names, most=choices.pick([2, 2, 4]))
-    wanted = [choices.pick(["count", "sum", "average"]) for _ in range(choices.pick([1, 2]))]
+    wanted = [choices.pick(["count", "sum", "average", "sum", "count", "moment"]) for _ in range(choices.pick([1, 2]))]
     names = unused(keys, *(f"n{place}" for place in range(len(wanted))))
     return Grown(
         rows.aggregate(
@@ -113,13 +113,26 @@ def aggregate(choices: Choices, pool: list[Grown]) -> Grown:
     )
 
 
-def aggregated(choices: Choices, kind: str, schema: Schema) -> SumExpr | RatioExpr:
+def aggregated(choices: Choices, kind: str, schema: Schema) -> SumExpr | RatioExpr | MomentExpr:
     match kind:
         case "count":
             return count()
+        case "moment":
+            return moment(choices, schema)
         case "sum":
+            doubles = [each.name for each in schema.fields if each.type == DOUBLE]
+            if doubles and choices.chance(60):
+                return col[choices.pick(doubles)].sum()
             return SumExpr(number(choices, schema))
     return RatioExpr(SumExpr(number(choices, schema)), count())
+
+
+def moment(choices: Choices, schema: Schema) -> MomentExpr | SumExpr:
+    one, other = number(choices, schema, 1), number(choices, schema, 0)
+    if not all(fits(each * each, schema) for each in (one, other)):
+        return count()
+    function = choices.pick(["var_samp", "var_pop", "stddev_samp", "stddev_pop", "covar_samp", "covar_pop", "corr"])
+    return getattr(one, function)(*([other] if function.startswith("co") else []))
 
 
 def distinct(choices: Choices, pool: list[Grown]) -> Grown:

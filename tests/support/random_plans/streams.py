@@ -7,6 +7,7 @@ the keys of other types.
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -18,6 +19,7 @@ from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.operators.input import base_inputs
 from deltamark.dataflow.types import (
     BOOL,
+    DOUBLE,
     EPOCH,
     LARGEST,
     NULL,
@@ -29,6 +31,7 @@ from deltamark.dataflow.types import (
     date_type,
     integer,
     pack_short,
+    stored_double,
 )
 
 Streams = Mapping[str, Sequence[Update]]
@@ -40,6 +43,9 @@ TEXTS = (
     "", "b", "a long text", "a long text too", "a long été", "\U0001f600", "a long", "a long t", "a long te", "\0",
     "a\0", LONG, LONG + "1", LONG + "2", "é" * 40, "x" * 300,
 )  # fmt: skip
+DOUBLES = (
+    0.0, 1.0, 0.1, -0.1, 1e16, -1e16, 2.0**-1074, 1e308, -1e308, math.inf, -math.inf, math.nan, 2.0**-1022, 1 / 3,
+)  # fmt: skip
 NEW_YEAR = (dt.date(1992, 1, 1) - EPOCH).days
 TYPES = [
     integer(-2, 3),
@@ -50,6 +56,7 @@ TYPES = [
     SHORT,
     TEXT,
     BOOL,
+    DOUBLE,
 ]
 WIDE_TYPES = [
     integer(-LARGEST, LARGEST),
@@ -99,6 +106,8 @@ def values_of(type_: Type) -> Sequence[int | str]:
             return [pack_short(text) or 0 for text in SHORTS]
         case "text":
             return TEXTS
+        case "double":
+            return [stored_double(each) for each in DOUBLES]
     if type_.high - type_.low < SMALL_RANGE:
         return sorted(range(type_.low, type_.high + 1), key=abs)
     middle = NEW_YEAR if type_.kind == "date" else 0

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+import math
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from functools import lru_cache
@@ -10,7 +11,7 @@ from math import ceil, floor
 
 from support.reference.errors import ManyCopiesError, NegativeError, PlanError, TwoLimitsError, WideSumError, raise_one
 from support.reference.rows import Row, Rows, consolidated, named, picked
-from support.reference.terms import evaluate, ordered
+from support.reference.terms import double_of, evaluate, ordered
 
 from deltamark.dataflow.kernels.hashing.mixing import GOLDEN
 from deltamark.dataflow.operators.aggregate import Aggregate
@@ -27,7 +28,7 @@ from deltamark.dataflow.operators.threshold import Threshold
 from deltamark.dataflow.operators.top import TopK
 from deltamark.dataflow.operators.window import MAX_COPIES, Window, WindowFunction
 from deltamark.dataflow.plan.terms import Term
-from deltamark.dataflow.types import LARGEST, NULL
+from deltamark.dataflow.types import LARGEST, NULL, stored_double
 
 
 def state(rows: Rows, time: int) -> Rows:
@@ -93,7 +94,26 @@ def aggregate(node: Aggregate, time: int, rows: Rows) -> Rows:
 
 
 def weighed(node: Node, rows: Rows, term: Term) -> int:
+    if term.type.kind == "double":
+        return double_sum([(double_of(evaluate(term, named(node, row))), diff) for row, diff in rows.items()])
     return sum(diff * evaluate(term, named(node, row)) for row, diff in rows.items())
+
+
+def double_sum(weighted: Iterable[tuple[float, int]]) -> int:
+    """Return the stored double nearest to the exact sum of doubles with weights."""
+    counts: Counter[float] = Counter()
+    for value, diff in weighted:
+        counts["nan" if math.isnan(value) else value] += diff
+    present = {value for value, count in counts.items() if count}
+    if "nan" in present or {math.inf, -math.inf} <= present:
+        return stored_double(math.nan)
+    if not present.isdisjoint({math.inf, -math.inf}):
+        return stored_double(math.inf if math.inf in present else -math.inf)
+    total = sum((Fraction(value) * counts[value] for value in present), Fraction(0))
+    try:
+        return stored_double(float(total))
+    except OverflowError:
+        return stored_double(math.inf if total > 0 else -math.inf)
 
 
 def threshold(node: Threshold, time: int, rows: Rows) -> Rows:

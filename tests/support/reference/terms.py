@@ -7,16 +7,22 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import numpy as np
+
 from deltamark.dataflow.kernels.moments import DIGIT_BITS
 from deltamark.dataflow.plan.terms import (
     OF_SAMPLES,
     ROOTS,
     Add,
     And,
+    Checked,
     Coalesce,
     Column,
     Constant,
+    DoubleArithmetic,
+    DoubleFunction,
     Equal,
+    FromDouble,
     IsNull,
     Less,
     Lookup,
@@ -32,9 +38,10 @@ from deltamark.dataflow.plan.terms import (
     Table,
     Term,
     Text,
+    ToDouble,
     When,
 )
-from deltamark.dataflow.types import NULL, pack_short, stored_double
+from deltamark.dataflow.types import DOUBLE, LARGEST, NULL, pack_short, stored_double, value_of
 
 
 def ordered(value: Any) -> Any:
@@ -61,19 +68,82 @@ def substring(term: Substring, text: Any) -> int:
     return packed
 
 
+def in_three_parts(number: int) -> float:
+    """Return a number of 128 bits as a double, rounded after each part, as the kernel does."""
+    size = abs(number)
+    value = (float(size >> 64) * 2.0**32 + float(size >> 32 & 0xFFFFFFFF)) * 2.0**32 + float(size & 0xFFFFFFFF)
+    return -value if number < 0 else value
+
+
 def moment(term: Moment, rows: int, *sums: int) -> int:
     """Return a variance, a covariance or a correlation of at least one row; without rows, some number."""
     if rows <= (term.function in OF_SAMPLES):
         return 0
     comoments = [
-        rows * (low + high * 2**DIGIT_BITS) - x * y
+        in_three_parts(rows * (low + high * 2**DIGIT_BITS) - x * y)
         for x, y, low, high in zip(sums[::4], sums[1::4], sums[2::4], sums[3::4], strict=True)
     ]
     if len(comoments) > 1:
         shared, one, other = comoments
-        return stored_double(shared / math.sqrt(float(one) * other) if one and other else math.nan)
+        return stored_double(shared / math.sqrt(one * other) if one and other else math.nan)
     found = comoments[0] / (float(rows) * (rows - (term.function in OF_SAMPLES)) * 10**term.scale)
     return stored_double(math.sqrt(found) if term.function in ROOTS else found)
+
+
+def double_of(stored: int) -> float:
+    return float("nan") if stored == NULL else value_of(DOUBLE, stored)
+
+
+def to_double(term: ToDouble, number: int) -> int:
+    """Divide a number by a power of ten; one of more than 53 bits before and behind the decimal point."""
+    power, size = 10**term.number.type.scale, abs(number)
+    if size <= 2**53 or power == 1:
+        return stored_double(number / power if size <= 2**53 else float(number))
+    value = float(size // power) + float(size % power) / float(power)
+    return stored_double(-value if number < 0 else value)
+
+
+def double_arithmetic(term: DoubleArithmetic, left: int, right: int) -> int:
+    x, y = np.float64(double_of(left)), np.float64(double_of(right))
+    functions = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "%": np.fmod}
+    with np.errstate(all="ignore"):
+        return stored_double(float(functions[term.sign](x, y)))
+
+
+def half_away(value: float) -> float:
+    if not math.isfinite(value):
+        return value
+    whole = float(np.floor(abs(value)))
+    return math.copysign(whole + (abs(value) - whole >= 0.5), value)
+
+
+def double_function(term: DoubleFunction, stored: int) -> int:
+    value = np.float64(double_of(stored))
+    with np.errstate(all="ignore"):
+        if term.function == "round":
+            power = 10.0 ** abs(term.places)
+            found = half_away(value / power) * power if term.places < 0 else half_away(value * power) / power
+            value = found if math.isfinite(found) else value
+        elif term.function == "float":
+            value = np.float64(np.float32(value))
+        else:
+            value = {"abs": np.abs, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "sqrt": np.sqrt}[
+                term.function
+            ](value)
+    return stored_double(float(value))
+
+
+def from_double(term: FromDouble, stored: int) -> int:
+    value = double_of(stored) * 10.0**term.type.scale
+    rounded = round(value) if term.to_even else half_away(value)
+    assert abs(rounded) <= LARGEST
+    return int(rounded)
+
+
+def checked(term: Checked, left: int, right: int) -> int:
+    found = {"+": left + right, "-": left - right, "*": left * right}[term.sign]
+    assert abs(found) <= LARGEST
+    return found
 
 
 TERMS: dict[type[Term], Callable[..., Any]] = {
@@ -97,4 +167,9 @@ TERMS: dict[type[Term], Callable[..., Any]] = {
     IsNull: lambda _, value: value == NULL,
     Moment: moment,
     Coalesce: lambda _, value, otherwise: otherwise if value == NULL else value,
+    ToDouble: to_double,
+    FromDouble: from_double,
+    DoubleArithmetic: double_arithmetic,
+    DoubleFunction: double_function,
+    Checked: checked,
 }

@@ -120,6 +120,8 @@ OPERATORS = {
     "sum": items.aggregate(by=("key", "word"), sum=col.value.sum()),
     "sums": items.aggregate(by="key", sum=col.value.sum(), squares=(col.value * col.value).sum(), n=count()),
     "average": items.aggregate(by="word", mean=col.value.mean()),
+    "moments": items.aggregate("key", a=col.value.stddev_samp(), b=col.value.corr(col.key * col.value), n=count()),
+    "moments-of-all": labels.aggregate(a=col.price.covar_pop(col.price + 2), b=col.price.mean()),
     "sum-of-all": items.aggregate(sum=col.value.sum()),
     "sum-of-decimals": labels.aggregate(by="name", sum=col.price.sum()),
     "distinct": items.distinct(),

@@ -1,0 +1,68 @@
+"""Doubles: numbers and quotients as values of IEEE 754, where SQL says DOUBLE and an exact result is not to be had."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from deltamark.dataflow.plan.terms import (
+    Constant,
+    DoubleArithmetic,
+    DoubleFunction,
+    FromDouble,
+    Ratio,
+    Term,
+    double,
+    to_double,
+)
+from deltamark.dataflow.scalars.problems import UNSUPPORTED
+from deltamark.dataflow.types import LARGEST, TOO_WIDE, integer
+from deltamark.errors import DeltamarkError
+
+INEXACT = (TOO_WIDE, UNSUPPORTED)
+"""The causes of errors for quotients that cannot be computed exactly, as doubles can."""
+
+
+def is_double(term: Term | Ratio) -> bool:
+    """Return whether a value is a double; an exact quotient is none."""
+    if isinstance(term, Ratio):
+        return is_double(term.numerator) or is_double(term.denominator)
+    return term.type.kind == "double"
+
+
+def in_double(term: Term | Ratio) -> Term:
+    """Return a number or a quotient as a double."""
+    if not isinstance(term, Ratio):
+        return to_double(term)
+    return arithmetic("/", to_double(term.numerator), to_double(term.denominator))
+
+
+def is_inexact(error: DeltamarkError, *terms: Term | Ratio) -> bool:
+    """Return whether values can be computed as doubles after an error, because one of them is a quotient."""
+    return error.cause in INEXACT and any(isinstance(each, Ratio) for each in terms)
+
+
+def arithmetic(sign: str, left: Term, right: Term) -> Term:
+    """Compute with two doubles."""
+    if sign == "-" and isinstance(left, Constant) and left.value == 0:
+        return DoubleArithmetic(right, double(-1), "*")
+    return DoubleArithmetic(left, right, sign)
+
+
+def as_float(term: Term) -> Term:
+    """Round a double to 32 bits."""
+    return DoubleFunction(term, "float", 0)
+
+
+def rounded_double(value: Term, places: int) -> Term:
+    """Round as DuckDB does: the product with a power of ten, halves away from zero."""
+    return DoubleFunction(value, "round", places)
+
+
+def from_double(value: Term, scale: int, *, to_even: bool) -> Term:
+    """Return the number nearest to a double. to_even: whether halves go to the even number, instead of away from 0."""
+    return FromDouble(value, to_even, integer(-LARGEST, LARGEST, scale))
+
+
+def function(name: str) -> Callable[[Term], Term]:
+    """Return a function of a double by its name in SQL."""
+    return lambda value: DoubleFunction(value, name, 0)

@@ -33,6 +33,12 @@ if TYPE_CHECKING:
     from deltamark.dataflow.language.expr import when as when
     from deltamark.dataflow.language.motif import Atom as Atom
     from deltamark.dataflow.language.motif import delta_query as delta_query
+    from deltamark.dataflow.language.picks import PickExpr as PickExpr
+    from deltamark.dataflow.language.picks import first as first
+    from deltamark.dataflow.language.picks import last as last
+    from deltamark.dataflow.language.picks import median as median
+    from deltamark.dataflow.language.picks import quantile_cont as quantile_cont
+    from deltamark.dataflow.language.picks import quantile_disc as quantile_disc
     from deltamark.dataflow.language.windows import FrameExpr as FrameExpr
     from deltamark.dataflow.language.windows import WindowExpr as WindowExpr
     from deltamark.dataflow.language.windows import dense_rank as dense_rank

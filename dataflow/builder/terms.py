@@ -19,11 +19,13 @@ from deltamark.dataflow.builder.texts import (
     text_call,
     texts_of_numbers,
 )
-from deltamark.dataflow.kernels import expressions, numbers
+from deltamark.dataflow.kernels import expressions, moments, numbers
 from deltamark.dataflow.kernels.core.steps import Step
 from deltamark.dataflow.plan.memo import kept
 from deltamark.dataflow.plan.regular import automaton
 from deltamark.dataflow.plan.terms import (
+    OF_SAMPLES,
+    ROOTS,
     Add,
     And,
     Checked,
@@ -39,6 +41,7 @@ from deltamark.dataflow.plan.terms import (
     Lookup,
     Match,
     Member,
+    Moment,
     Multiply,
     Not,
     Or,
@@ -196,6 +199,8 @@ class _Evaluator:
                 self._test_membership(term, result)
             case When(condition, yes, no):
                 self._choose(self.cell(condition), self.cell(yes), self.cell(no), result)
+            case Moment():
+                self._moment(term, result)
             case Checked() | ToDouble() | FromDouble() | DoubleArithmetic() | DoubleFunction():
                 self._number(term, result)
             case Constant() | Passes() | Text():
@@ -217,6 +222,14 @@ class _Evaluator:
         self._program.add(
             expressions.CHOOSE, size=self._stream.size, condition=condition, yes=yes, no=no, result=result
         )
+
+    def _moment(self, term: Moment, result: int) -> None:
+        program, count = self._program, len(term.numbers)
+        program.add(
+            moments.MOMENTS, size=self._stream.size, numbers=program.table(list(map(self.cell, term.numbers))),
+            slice_numbers=program.words(count), comoments=count // moments.SUMS, less=int(term.function in OF_SAMPLES),
+            power=10**term.scale, is_root=int(term.function in ROOTS), wide=program.words(2), result=result,
+        )  # fmt: skip
 
     def _number(
         self, term: Checked | ToDouble | FromDouble | DoubleArithmetic | DoubleFunction, result: VectorAddress

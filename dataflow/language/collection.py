@@ -33,6 +33,8 @@ from deltamark.dataflow.language.expr import (
     ratio_columns,
 )
 from deltamark.dataflow.language.iteration import looped
+from deltamark.dataflow.language.moments import AggregateExpr, moment_term, moments_of, sums_of_moments
+from deltamark.dataflow.language.picks import PickExpr, picked_values
 from deltamark.dataflow.language.windows import (
     FrameExpr,
     WindowExpr,
@@ -51,11 +53,13 @@ from deltamark.dataflow.operators.join import Join
 from deltamark.dataflow.operators.linear import Concat, Filter, Negate, Project, subtracts
 from deltamark.dataflow.operators.node import Node, is_unique, walk
 from deltamark.dataflow.operators.null_row import NullRow
+from deltamark.dataflow.operators.pick import Pick
 from deltamark.dataflow.operators.sample import Sample
 from deltamark.dataflow.operators.threshold import Threshold
 from deltamark.dataflow.operators.top import Direction, TopK
 from deltamark.dataflow.operators.window import Window, WindowFunction
 from deltamark.dataflow.plan.terms import Ratio, Term, column, null
+from deltamark.dataflow.scalars.moments import MomentSums
 from deltamark.dataflow.types import DOUBLE, LARGEST, Field, Schema, Type, spanning
 from deltamark.errors import DeltamarkError, unknown_attribute
 
@@ -93,7 +97,7 @@ def groups_of(keys: Iterable[Field]) -> int:
     return prod(each.type.high - each.type.low + 1 + each.type.nullable for each in keys)
 
 
-def sums_of(aggregates: Mapping[str, SumExpr | RatioExpr], rows: Node) -> Iterator[tuple[Sum, Type]]:
+def sums_of(aggregates: Mapping[str, AggregateExpr], rows: Node) -> Iterator[tuple[Sum, Type]]:
     """Yield the columns of aggregates with their types; a ratio has two."""
     for name, aggregate in aggregates.items():
         match aggregate:
@@ -205,18 +209,33 @@ class Collection:
         """Negate every weight: `a.concat(b.negate())` subtracts b from a."""
         return Collection(Negate(self.node, schema=self.schema))
 
-    def aggregate(self, by: Names = (), **aggregates: SumExpr | RatioExpr) -> Collection:
+    def aggregate(self, by: Names = (), **aggregates: AggregateExpr) -> Collection:
         """Compute sums, counts and averages per group: `sales.aggregate("shop", sold=count(), mean=col.price.mean())`.
 
         A group exists while its number of rows is not zero. Without keys all rows are one group. An average, and any
-        other ratio of two sums, is exact: readers of the answer divide its columns `mean.num` and `mean.den`.
+        other ratio of two sums, is exact: readers of the answer divide its columns `mean.num` and `mean.den`. A
+        variance, a standard deviation, a covariance or a correlation is a DOUBLE, computed of exact sums.
         """
-        keys = _names(by)
+        keys, moments = _names(by), moments_of(aggregates, self.schema)
+        if moments:
+            others = {name: each for name, each in aggregates.items() if name not in moments}
+            sums = self.aggregate(by, **others, **sums_of_moments(moments))
+            return sums._with_moments(keys, aggregates, moments)  # noqa: SLF001
         columns = list(sums_of(aggregates, self.node))
         fields = [*map(self.schema.field, keys), *(Field(each.name, type_) for each, type_ in columns)]
         refuse_repeated([field.name for field in fields])
         schema = Schema(tuple(fields), min(self.schema.rows, groups_of(fields[: len(keys)])))
         return Collection(Aggregate(self.node, keys, tuple(each for each, _ in columns), schema=schema))
+
+    def _with_moments(self, keys: Names, names: Iterable[str], moments: Mapping[str, MomentSums]) -> Collection:
+        """Replace the sums of moments by the moments."""
+        terms: dict[str, Term | Ratio] = {key: column(key, self.schema[key]) for key in keys}
+        for name in names:
+            is_moment = name in moments
+            terms[name] = (
+                moment_term(name, moments[name], self.schema) if is_moment else column_value(name, self.schema)
+            )
+        return self._project(terms)
 
     def count(self, by: Names = ()) -> Collection:
         """Count the rows of each group, in a column `count`: `sales.count(by="shop")`."""
@@ -352,6 +371,27 @@ class Collection:
             node = Window(node, keys, directions, running, limit or 0, schema=schema)
         names = (*self.schema.names, *fields)
         return Collection(node) if node.schema.names == names else Collection(node).select(*names)
+
+    def pick(self, by: Names = (), order: Sequence[str] = (), **values: PickExpr) -> Collection:
+        """Return for each group values of its rows at places in an order: the first row, the last one, and quantiles.
+
+        `sales.pick("shop", ["price"], cheapest=first("item"), middle=median("price"))`
+
+        order: as for `top`; NULL comes first, and in descending order last. Ties are broken by the picked columns,
+        ascending. A group exists while it has rows. A median, and any other interpolated number, is exact: readers of
+        the answer divide its columns `middle.num` and `middle.den`.
+        """
+        keys, directions = _names(by), self._directions(order)
+        columns, terms = picked_values(values, self.schema)
+        if not columns:
+            raise DeltamarkError("a pick without a value", "no value", 'add one: cheapest=first("price")')
+        fields = [*map(self.schema.field, keys), *(Field(each.name, type_) for each, type_ in columns)]
+        refuse_repeated([field.name for field in fields])
+        schema = Schema(tuple(fields), min(self.schema.rows, groups_of(fields[: len(keys)])))
+        picked = Collection(Pick(self.node, keys, tuple(directions), tuple(each for each, _ in columns), schema=schema))
+        if len(terms) == len(columns):
+            return picked
+        return picked._project({**{key: column(key, schema[key]) for key in keys}, **terms})
 
     def _directions(self, order: Sequence[str]) -> list[tuple[str, Direction]]:
         """Return the columns of an order, of which those with a sign are descending."""

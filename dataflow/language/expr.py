@@ -373,6 +373,34 @@ class Expr:
         """Average the expression over a group, exactly: `sales.aggregate("shop", price=col.price.mean())`."""
         return RatioExpr(self.sum(), count())
 
+    def var_samp(self) -> MomentExpr:
+        """Return the variance of a sample over a group, which is NULL for one row."""
+        return MomentExpr("var_samp", (self,))
+
+    def var_pop(self) -> MomentExpr:
+        """Return the variance of all rows of a group."""
+        return MomentExpr("var_pop", (self,))
+
+    def stddev_samp(self) -> MomentExpr:
+        """Return the standard deviation of a sample over a group: `col.price.stddev_samp()`."""
+        return MomentExpr("stddev_samp", (self,))
+
+    def stddev_pop(self) -> MomentExpr:
+        """Return the standard deviation of all rows of a group."""
+        return MomentExpr("stddev_pop", (self,))
+
+    def covar_samp(self, other: Operand) -> MomentExpr:
+        """Return the covariance with another expression over a sample, which is NULL for one row."""
+        return MomentExpr("covar_samp", (self, other))
+
+    def covar_pop(self, other: Operand) -> MomentExpr:
+        """Return the covariance with another expression over all rows of a group."""
+        return MomentExpr("covar_pop", (self, other))
+
+    def corr(self, other: Operand) -> MomentExpr:
+        """Return the correlation with another expression over a group: `col.price.corr(col.cost)`."""
+        return MomentExpr("corr", (self, other))
+
 
 @dataclass(frozen=True)
 class SumExpr:
@@ -392,6 +420,14 @@ class RatioExpr:
 
     numerator: SumExpr
     denominator: SumExpr
+
+
+@dataclass(frozen=True)
+class MomentExpr:
+    """A variance, a standard deviation, a covariance or a correlation over a group, by its name in SQL."""
+
+    function: str
+    of: tuple[Operand, ...]
 
 
 def count() -> SumExpr:

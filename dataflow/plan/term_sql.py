@@ -31,6 +31,7 @@ from deltamark.dataflow.plan.terms import (
     Lookup,
     Match,
     Member,
+    Moment,
     Multiply,
     Not,
     Or,
@@ -136,6 +137,8 @@ def _written(term: Term) -> tuple[str, int]:
             return _like(text, pattern, escape), COMPARISON
         case TextCall():
             return _called(term), ATOM
+        case Moment(function):
+            return f"{function}({', '.join(map(sql, term.args))})", ATOM
         case Checked(left, right, sign) | DoubleArithmetic(left, right, sign):
             binding = SUM if sign in "+-" else PRODUCT
             return f"{sql(left, binding)} {sign} {sql(right, binding + 1)}", binding

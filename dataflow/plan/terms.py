@@ -105,6 +105,8 @@ def _derive(term: PlanTerm, values: tuple[object, ...]) -> None:
             args = term.conditions
         case TextCall():
             args = term.arguments
+        case Moment():
+            args = term.numbers
         case _:
             args = tuple(each for each in values if isinstance(each, PlanTerm))
     own = frozenset([term.name] if isinstance(term, Column) else [])
@@ -246,6 +248,33 @@ class Substring(PlanTerm):
     start: int
     length: int
     type = SHORT
+
+
+OF_SAMPLES = ("var_samp", "variance", "stddev", "stddev_samp", "covar_samp")
+"""The moments that are divided by one less than the number of rows. They are NULL for one row."""
+ROOTS = ("stddev", "stddev_samp", "stddev_pop")
+MOMENTS = (*OF_SAMPLES, "var_pop", "stddev_pop", "covar_pop", "corr")
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Moment(PlanTerm):
+    """A variance, a covariance or a correlation, as a double, by its function in SQL.
+
+    numbers: the number of rows, then for each comoment the sums of two values and of the two digits of their product:
+    see `kernels/moments.py`. scale: the decimal places of the product.
+    """
+
+    function: str
+    numbers: tuple[Term, ...]
+    scale: int
+    type = DOUBLE
+
+    @property
+    def parameter(self) -> object:
+        return self.function, self.scale
+
+    def with_args(self, args: tuple[Term, ...]) -> Moment:
+        return Moment(self.function, args, self.scale)
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -398,7 +427,7 @@ class Match(_Condition):
 Term: TypeAlias = (
     Column | Constant | Add | Subtract | Multiply | Quotient | Table | When | Coalesce | Passes | Text | Substring
     | TextCall | Equal | Less | And | Or | Not | IsNull | Lookup | Member | Match | Checked | ToDouble | FromDouble
-    | DoubleArithmetic | DoubleFunction
+    | DoubleArithmetic | DoubleFunction | Moment
 )
 # fmt: on
 

@@ -108,7 +108,8 @@ class Diagnosis:
 
     def aggregate(self, call: AggregateCall, rows: Rows, keys: Sequence[Expression[int]], columns: Columns) -> Cell:
         known = len(self.problems)
-        for each in (*call.args, *([call.condition] if call.condition else [])):
+        ordered = [each.expression for each in call.order]
+        for each in (*call.args, *ordered, *([call.condition] if call.condition else [])):
             self.expression(each, columns)
         try:
             return aggregated(rows, keys, [call]).cells[-1]

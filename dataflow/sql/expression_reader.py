@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 from deltamark.dataflow.operators.frames import Exclusion
@@ -21,6 +22,8 @@ from deltamark.dataflow.scalars.texts import ILIKE, LIKE, PREFIX, SPLIT_PART
 from deltamark.dataflow.scalars.values import DOUBLES
 from deltamark.dataflow.sql.fragments import Json, objects, raises_for_several_rows
 from deltamark.dataflow.sql.groups import AggregateCall
+from deltamark.dataflow.sql.picks import QUANTILES
+from deltamark.dataflow.sql.planner import SORT_KEY
 from deltamark.dataflow.sql.problems import SqlError, unsupported
 from deltamark.dataflow.sql.rows import Order
 from deltamark.dataflow.sql.windows import End, EndUnit, WindowCall
@@ -40,12 +43,6 @@ EXCLUSIONS: Mapping[str, Exclusion] = {
 }  # fmt: skip
 
 Args = tuple[Expression[int], ...]
-
-MADE_AGGREGATES = {
-    "first": ("DISTINCT ON",),
-    "arg_max": ("the aggregate mode",),
-}
-"""Aggregates that DuckDB makes of other constructs."""
 
 
 class ExpressionReader:
@@ -76,24 +73,39 @@ class ExpressionReader:
 
     def call(self, node: Json) -> AggregateCall:
         """Read a call of an aggregate."""
-        args = self._all(node["children"])
+        args, order = self._ordered(node)
         condition = self.expression(node["filter"]) if node.get("filter") else None
         place = self._written.expression(node)
         name, type_ = node["qname"]["path"][-1], self.type_of(node["return_type"])
+        quantile, is_descending = None, False
+        if name in QUANTILES:
+            args, (quantile, is_descending) = args[:1], self._quantile(node["function_data"])
+        is_distinct = node["aggregate_type"] == "DISTINCT"
+        return AggregateCall(name, args, type_, is_distinct, condition, place, order, quantile, is_descending)
 
-        def construct() -> tuple[str, Place]:
-            if place.exact or name not in MADE_AGGREGATES:
-                return f"the aggregate {place.exact.name if place.exact else name}", place
-            return self._written.construct(MADE_AGGREGATES[name])
+    def _ordered(self, node: Json) -> tuple[Args, tuple[Order, ...]]:
+        """Read the arguments of an aggregate, and its order, for which DuckDB may have made an argument."""
+        children: list[Json] = node["children"]
+        if children and (children[-1].get("qname") or {}).get("path", [""])[-1] == SORT_KEY:
+            keys = children[-1]["children"]
+            ways = [str(each["value"]["value"]) for each in keys[1::2]]
+            of = self._all(keys[::2])
+            order = (Order(each, "DESC" in way, "FIRST" in way) for each, way in zip(of, ways, strict=True))
+            return self._all(children[:-1]), tuple(order)
+        return self._all(children), tuple(self.orders((node.get("order_bys") or {}).get("orders", ())))
 
-        return AggregateCall(name, args, type_, node["aggregate_type"] == "DISTINCT", condition, place, construct)
-
-    def orders(self, nodes: Sequence[Json]) -> list[Order]:
+    def orders(self, nodes: Sequence[Json]) -> Iterator[Order]:
         """Read the keys of an ORDER BY."""
-        return [
-            Order(self.expression(key["expression"]), key["type"] == "DESCENDING", key["null_order"] == "NULLS FIRST")
-            for key in nodes
-        ]
+        for each in nodes:
+            nulls_first = each["null_order"] == "NULLS FIRST"
+            yield Order(self.expression(each["expression"]), each["type"] == "DESCENDING", nulls_first)
+
+    def _quantile(self, data: Json) -> tuple[Fraction | None, bool]:
+        """Read the share of a quantile, which is None unless it is one constant, and whether it is descending."""
+        shares = [self._constant(each) for each in data["quantiles"]]
+        known = [each for each in shares if isinstance(each, tree.Constant) and each.value is not None]
+        values = [Fraction(str(each.value)) / 10**each.type.scale for each in known]
+        return values[0] if len(values) == 1 else None, data["desc"]
 
     def window(self, node: Json) -> WindowCall:
         """Read a call of a function over a window."""

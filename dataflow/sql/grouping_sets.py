@@ -31,7 +31,7 @@ def grouped_by_sets(
 
     functions: the arguments of each call of GROUPING, which has a bit for each: 1 if the set lacks the key.
     """
-    keys = [rows.cell(each) for each in groups]
+    keys = [values.in_one_column(rows.cell(each)) for each in groups]
     rows, names = rows.as_columns(keys, "key")
     made: dict[frozenset[str], Pieces] = {}
     parts = []

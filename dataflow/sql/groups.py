@@ -7,8 +7,9 @@ same groups, and the pieces are joined. The pieces of coarser groups are made of
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 from deltamark.dataflow.language.by_terms import fresh, projected
@@ -18,11 +19,23 @@ from deltamark.dataflow.operators.aggregate import Aggregate, Sum
 from deltamark.dataflow.operators.derived import Piece
 from deltamark.dataflow.operators.node import is_unique
 from deltamark.dataflow.passes.expansion import side_by_side
-from deltamark.dataflow.plan.terms import Coalesce, Constant, Equal, Ratio, Term, column, double, number, product
+from deltamark.dataflow.plan.terms import (
+    MOMENTS,
+    Coalesce,
+    Constant,
+    Equal,
+    Ratio,
+    Term,
+    column,
+    double,
+    number,
+    product,
+)
 from deltamark.dataflow.scalars import values
 from deltamark.dataflow.scalars.comparisons import first_known
 from deltamark.dataflow.scalars.doubles import in_double, is_double
 from deltamark.dataflow.scalars.expressions import Column, Expression, SqlType
+from deltamark.dataflow.scalars.moments import MomentSums
 from deltamark.dataflow.scalars.values import (
     TRUE,
     Cell,
@@ -30,13 +43,16 @@ from deltamark.dataflow.scalars.values import (
     as_number,
     both,
     chosen,
+    known_column,
     negated,
     positive,
     surely,
     value_of,
 )
+from deltamark.dataflow.sql.bits import BITS, bit_terms, combined_bits
+from deltamark.dataflow.sql.picks import ANY, PICKED, Picks
 from deltamark.dataflow.sql.problems import unsupported
-from deltamark.dataflow.sql.rows import Rows, may_differ, stored_term, without_null
+from deltamark.dataflow.sql.rows import Order, Rows, may_differ, stored_term, without_null
 from deltamark.dataflow.types import Schema, Type, integer
 
 if TYPE_CHECKING:
@@ -47,7 +63,7 @@ COUNTS = ("count", "count_star")
 COUNTS_OF_CONDITIONS = ("count_if", "countif")
 """In DuckDB they are sums of 1 and 0, and so NULL without a row whose condition is known."""
 MEANS = ("avg", "mean")
-SUMS = ("sum", "sum_no_overflow", *MEANS, *COUNTS, *COUNTS_OF_CONDITIONS)
+SUMS = ("sum", "sum_no_overflow", *MEANS, *COUNTS, *COUNTS_OF_CONDITIONS, *BITS, *MOMENTS)
 
 Types = Mapping[str, Type]
 Result = Callable[[Types], Cell]
@@ -64,8 +80,10 @@ class AggregateCall:
     distinct: bool = False
     condition: Expression[int] | None = None
     place: Place | None = field(default=None, compare=False)
-    construct: Callable[[], tuple[str, Place | None]] | None = field(default=None, compare=False)
-    """Returns the construct of the text from which DuckDB made the call, in words, and where it stands."""
+    order: tuple[Order, ...] = ()
+    quantile: Fraction | None = None
+    is_descending: bool = False
+    """Whether a quantile counts from the largest value."""
 
     @property
     def name(self) -> str:
@@ -98,14 +116,19 @@ class Pieces:
         self._pieces: list[Piece] = []
         self._found: dict[str, Collection] = {}
         """The extremes or the distinct values of the groups by the names of their columns."""
+        self._picks = Picks(keys)
 
     def result(self, call: AggregateCall) -> Result:
         """Add the columns that an aggregate needs."""
         name = call.function
         if name in EXTREMES:
             return self._extreme(call)
+        if name == "approx_count_distinct":
+            return self._distinct(replace(call, function="count"))
+        if name in PICKED:
+            return self._picked(call)
         if name not in SUMS:
-            raise unsupported(*(call.construct() if call.construct else (f"the aggregate {name}", call.place)))
+            raise unsupported(f"the aggregate {call.name}", call.place)
         if call.distinct:
             return self._distinct(call)
         return self._summed(call, self._rows, self._sums)
@@ -113,7 +136,7 @@ class Pieces:
     def joined(self) -> Collection:
         """Return one row for each group, with the columns of all pieces."""
         keys = self._keys
-        pieces = sorted(self._pieces, key=lambda each: not each.has_all_groups)
+        pieces = sorted([*self._pieces, *self._picks.pieces()], key=lambda each: not each.has_all_groups)
         if self._sums or not (pieces or keys):
             pieces.insert(0, Piece(self._totals().node, has_all_groups=True))
         elif not pieces or (keys and not pieces[0].has_all_groups):
@@ -122,30 +145,36 @@ class Pieces:
 
     def _totals(self) -> Collection:
         """Return the sums and counts of the groups."""
-        if self._finer is None or not self._sums:
+        finer = self._finer._totals() if self._finer is not None and self._sums else None  # noqa: SLF001
+        if finer is None or any(finer.schema[name].kind == "double" for name in self._sums):  # which is rounded
             return self._rows.collection.aggregate(self._keys, **self._sums)
-        finer = self._finer._totals()  # noqa: SLF001 (another one of this class)
         return added_up(finer, self._keys, self._sums)
 
     def _groups(self) -> Collection:
         finer = self._rows.collection if self._finer is None else self._finer._groups()  # noqa: SLF001
         return finer.distinct(*self._keys)
 
-    def _values(self, name: str, rows: Rows, value: Term) -> Collection:
-        """Return the keys and the value of rows that an aggregate reads, or what it has found for finer groups."""
+    def _values(self, rows: Rows, found: Mapping[str, Term]) -> Collection:
+        """Return the keys and the values of rows that an aggregate reads, or what it has found for finer groups."""
         if self._finer is not None:
-            return self._finer._found[name].select(*self._keys, name)  # noqa: SLF001
-        return Collection(projected(rows.collection.node, {**self._key_terms(rows), name: value}))
+            return self._finer._found[next(iter(found))].select(*self._keys, *found)  # noqa: SLF001
+        return Collection(projected(rows.collection.node, {**self._key_terms(rows), **found}))
 
     def _summed(self, call: AggregateCall, rows: Rows, sums: dict[str, SumExpr]) -> Result:
         """Add the sum and the count that make a sum, a mean or a count."""
         condition: Term | None = TRUE if call.condition is None else rows.truth(call.condition).true
         if not call.args:
             return partial(_count, self._counted(condition, sums))
+        if call.function in MOMENTS:
+            return self._moment(call, rows, condition, sums)
         value = value_of(rows.cell(call.args[0]))
         known = both(condition, negated(value.null))
         if call.function in COUNTS:
             return partial(_count, self._counted(known, sums))
+        if call.function in BITS:
+            bits = (chosen(surely(known), each, number(0)) for each in bit_terms(call, value.term))
+            summed_bits = [self._added(sums, SumExpr(each)) for each in bits]
+            return partial(_bits, call, value, summed_bits, self._counted(known, sums))
         term, divisor = summand(value.term, call)
         nothing = double(0) if term.type.kind == "double" else number(0, term.type.scale)
         summed = self._added(sums, SumExpr(chosen(surely(known), term, nothing)))
@@ -153,6 +182,16 @@ class Pieces:
             return partial(_mean, summed, self._counted(known, sums), divisor)
         counted = "" if known is TRUE else self._counted(known, sums)
         return lambda types: _sum(summed, counted or _row_count(sums), divisor, types)
+
+    def _moment(self, call: AggregateCall, rows: Rows, condition: Term | None, sums: dict[str, SumExpr]) -> Result:
+        """Add the sums that make a variance, a covariance or a correlation."""
+        given = [value_of(rows.cell(each)) for each in call.args]
+        known = reduce(both, (negated(each.null) for each in given), condition)
+        numbers = [_exact(each, call) for each in given]
+        terms = (chosen(surely(known), each, number(0, each.type.scale)) for each in numbers)
+        moment = MomentSums(call.function, tuple(terms), rows.collection.schema.rows)
+        names = {term: self._added(sums, SumExpr(term)) for term in moment.summands}
+        return partial(_moment, moment, names, self._counted(known, sums))
 
     def _counted(self, condition: Term | None, sums: dict[str, SumExpr]) -> str:
         if condition is TRUE:
@@ -172,21 +211,25 @@ class Pieces:
         return self._names[-1]
 
     def _known_rows(self, call: AggregateCall) -> tuple[Rows, Cell]:
-        """Return the rows that an aggregate reads and whose argument is not NULL, and the argument in one column."""
+        """Return the rows that an aggregate reads and whose arguments are not NULL, and the first argument.
+
+        Each argument has one column.
+        """
         condition = () if call.condition is None else (self._rows.truth(call.condition),)
-        rows = self._rows.with_cells([values.in_one_column(self._rows.cell(call.args[0]))]).where(*condition)
+        arguments = [values.in_one_column(self._rows.cell(each)) for each in call.args]
+        rows = self._rows.with_cells(arguments).where(*condition)
         rows = without_null(rows, rows.cells)
         return rows, rows.cells[0]
 
     def _has_all_groups(self, call: AggregateCall) -> bool:
         """Return whether an aggregate reads a row of each group."""
-        return call.condition is None and self._rows.cell(call.args[0]).nulls is None
+        return call.condition is None and all(self._rows.cell(each).nulls is None for each in call.args)
 
     def _extreme(self, call: AggregateCall) -> Result:
         rows, cell = self._known_rows(call)
         term = stored_term(Value(value_of(cell).term))
         name = self._named(call.function)
-        found = self._values(name, rows, term)
+        found = self._values(rows, {name: term})
         if term.type.kind == "text":
             found = found.top(1, [name if EXTREMES[call.function] == "smallest" else f"-{name}"], self._keys)
         else:
@@ -195,15 +238,23 @@ class Pieces:
         self._pieces.append(Piece(found.node, self._has_all_groups(call)))
         return lambda types: values.cell_of(name, cell, types)
 
+    def _picked(self, call: AggregateCall) -> Result:
+        kind = value_of(self._rows.cell(call.args[0])).term
+        if call.function in ANY and not call.order and not isinstance(kind, Ratio) and kind.type.kind != "text":
+            return self._extreme(replace(call, function="min"))
+        condition = () if call.condition is None else (self._rows.truth(call.condition),)
+        return self._picks.add(call, self._rows.where(*condition), self._named(call.function))
+
     def _distinct(self, call: AggregateCall) -> Result:
-        rows, cell = self._known_rows(call)
-        name = self._named("value")
-        seen = self._found[name] = self._values(name, rows, stored_term(cell)).distinct()
+        rows, _ = self._known_rows(call)
+        names = [self._named("value") for _ in rows.cells]
+        stored = {name: stored_term(cell) for name, cell in zip(names, rows.cells, strict=True)}
+        seen = self._found[names[0]] = self._values(rows, stored).distinct()
         types = {field.name: field.type for field in seen.schema.fields}
         sums: dict[str, SumExpr] = {}
-        argument = values.cell_of(name, cell, types)
-        only = AggregateCall(call.function, (Column(0),), call.type, place=call.place)
-        result = self._summed(only, Rows(seen, (argument,)), sums)
+        arguments = tuple(values.cell_of(name, cell, types) for name, cell in zip(names, rows.cells, strict=True))
+        only = AggregateCall(call.function, tuple(map(Column, range(len(names)))), call.type, place=call.place)
+        result = self._summed(only, Rows(seen, arguments), sums)
         self._pieces.append(Piece(seen.aggregate(self._keys, **sums).node, self._has_all_groups(call)))
         return result
 
@@ -231,6 +282,25 @@ def summand(term: Term | Ratio, call: AggregateCall) -> tuple[Term, Term | None]
     if term.type.kind != "int":
         raise unsupported(f"{call.name} of a value that is no number", call.place)
     return term, divisor
+
+
+def _exact(value: Value, call: AggregateCall) -> Term:
+    """Return a number of which a moment is made."""
+    if isinstance(value.term, Ratio) or as_number(value.term).type.kind != "int":
+        remedy = f"cast it to a decimal: {call.name}(CAST(x AS DECIMAL(18, 4)))"
+        raise unsupported(f"{call.name} of a value that is no exact number", call.place, remedy)
+    return as_number(value.term)
+
+
+def _moment(moment: MomentSums, names: Mapping[Term, str], counted: str, types: Types) -> Value:
+    sums = {term: known_column(name, types[name]) for term, name in names.items()}
+    return moment.value(_counter(counted, types), sums)
+
+
+def _bits(call: AggregateCall, value: Value, summed: Sequence[str], counted: str, types: Types) -> Value:
+    assert not isinstance(value.term, Ratio)
+    counts = [_counter(each, types) for each in summed]
+    return Value(combined_bits(call, value.term.type, counts, _counter(counted, types)), _missing(counted, types))
 
 
 def _row_count(sums: Mapping[str, SumExpr]) -> str:

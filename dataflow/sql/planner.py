@@ -28,8 +28,12 @@ DISABLED = (
 )  # fmt: skip
 """Optimizers that read the rows of tables, that shorten only execution, or whose plans cannot be serialized."""
 
-REUSE, COMBINED = "aggregate_reuse", "combine_aggr"
-"""An optimizer whose plans may combine states of aggregates, and the function that does."""
+SORT_KEY = "create_sort_key"
+"""The function that DuckDB makes of the order of an aggregate: its arguments are values, each with a direction."""
+
+AVOIDED = {"combine_aggr": "aggregate_reuse", SORT_KEY: "common_subexpressions"}
+"""Functions in plans, and the optimizers that are disabled then: one whose plans may combine states of aggregates, and
+one that may compute the order of several aggregates below them."""
 
 OPTIMIZED = "true"
 UNSERIALIZED = "Failed to bind column reference"
@@ -130,8 +134,8 @@ def _columns(schema: Schema) -> list[str]:
 def _serialized(connection: duckdb.DuckDBPyConnection, written: Written, relations: Iterable[str]) -> Json:
     text = written.text
     serialized = _plan(connection, text, OPTIMIZED)
-    if COMBINED in serialized:
-        _disable(connection, [*DISABLED, REUSE])
+    if avoided := [optimizer for function, optimizer in AVOIDED.items() if function in serialized]:
+        _disable(connection, [*DISABLED, *avoided])
         serialized = _plan(connection, text, OPTIMIZED)
     answer = _parsed(serialized, written)
     if answer["error"] and answer["error_message"].startswith(UNSERIALIZED):

@@ -446,7 +446,7 @@ class Reader:
         return self._first(self._settled_below(node), self._orders(node), node["limit"], node["offset"])
 
     def _orders(self, node: Json) -> list[Order]:
-        return self._expressions.orders(node["orders"])
+        return list(self._expressions.orders(node["orders"]))
 
     def _first(self, below: Settled, orders: Sequence[Order], count: int, offset: int) -> Table:
         def examined() -> Sequence[Cell]:

@@ -30,7 +30,6 @@ WORDS = {
     "UNNEST": r"\bunnest\b",
     "UNPIVOT": r"\bunpivot\b",
     "WITH RECURSIVE": r"\brecursive\b",
-    "the aggregate mode": r"\bmode\s*\(",
 }
 """Patterns of the words of constructs for which DuckDB's syntax tree has no place."""
 

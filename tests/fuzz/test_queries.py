@@ -31,6 +31,8 @@ CONSTRUCTS = {
     "date +- INTERVAL", "CAST AS BIGINT", "CAST AS DECIMAL", "compared with ALL", "IN query of two columns",
     "two bounds", "two quotients", "count_if", "//", "%", "ROLLUP", "CUBE", "GROUPING SETS", "GROUPING", "range",
     "WITH RECURSIVE", "rows compared by =", "IN list of rows",
+    "median", "quantile_disc in order", "first in order", "any_value in order", "arg_max in order", "bit_and",
+    "bit_xor", "stddev_samp", "var_pop",
 }  # fmt: skip
 
 
@@ -69,9 +71,9 @@ def short_examples():
 
 
 def is_wrong(seed, construct):
-    """Return whether an example with a construct has another answer."""
+    """Return whether an example with a construct has another answer, and keeps an order when it is made smaller."""
     drawn = query_example(Seeded(seed))
-    if construct in str(drawn):
+    if construct in str(drawn) and "OFFSET" not in str(drawn):
         try:
             drawn.run()
         except WrongError as error:

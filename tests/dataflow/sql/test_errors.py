@@ -39,7 +39,7 @@ REFUSED = {
     "select a, (select x from u where u.a = t.a order by x limit 2) from t": (
         "a scalar subquery that may return several rows (line 1, column 11)"
     ),
-    "select median(a) from t": "the aggregate median (line 1, column 8)",
+    "select product(a) from t": "the aggregate product (line 1, column 8)",
     "select sqrt(a) from t": "the function sqrt (line 1, column 8)",
     "select md5(s) from t": "the function md5 (line 1, column 8)",
     "select lpad(s, 3, '') from t": "a padding that is no constant, or empty (line 1, column 8)",
@@ -90,8 +90,7 @@ NAMES = {
     "{'a': a}": "{'a': a}",
     "try_cast(s as integer)": "try_cast(s as integer)",
     "a and sqrt(a) between 1 and 2": "the function sqrt",
-    "median(a)": "the aggregate median",
-    "mode(a)": "the aggregate mode",
+    "product(a)": "the aggregate product",
     "geometric_mean(a)": "the function geometric_mean",
 }  # fmt: skip
 """Expressions, and what the error says of them."""

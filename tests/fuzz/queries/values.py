@@ -266,17 +266,33 @@ def aggregate(w: Writer, sort: str, rows: Scope) -> Part:
     """Draw an aggregate function of the rows of a group."""
     rows = rows.flat()
     call = _calls(w, sort, rows)
-    if call.construct == "sum / count" or not w.chance(15):
+    if call.construct in ("sum / count", "rounded aggregate") or not w.chance(15):
         return call
     pieces = (call, Part("clause", (" FILTER (WHERE ", conditions.condition(w, rows, 1), ")")))
     return Part(sort, pieces, "FILTER")
 
 
+ORDERED = ("quantile_disc({}, 0.3)", "any_value({} ORDER BY {})", "first({0} ORDER BY {1}, {0})", "arg_max({0}, {0})")
+"""Aggregates of a column in an order that leaves no choice between different values."""
+
+
+def _ordered(w: Writer, sort: str, rows: Scope) -> Part:
+    """Draw an aggregate of a column of a sort in an order."""
+    of, call = w.pick(rows.of(sort)), w.pick(ORDERED)
+    by = of if "any_value" in call else w.pick([each.text for each in rows.columns if each.sort != "double"])
+    return Part(sort, (call.format(of, by),), f"{call.partition('(')[0]} in order")
+
+
 def _calls(w: Writer, sort: str, rows: Scope) -> Part:
     depth = w.pick([0, 0, 1])
+    if rows.of(sort) and sort != "double" and w.chance(12):
+        return _ordered(w, sort, rows)
     if sort == "int" and w.chance(60):
         if w.chance(40):
             return Part("int", ("count(*)",), "count(*)")
+        if w.chance(8):
+            before = w.pick(["bit_and(", "bit_or(", "bit_xor(", "bit_xor(DISTINCT "])
+            return Part("int", (before, value(w, "int", rows, 0), ")"), before.partition("(")[0])
         if w.chance(15):
             name = w.pick(["count_if", "count_if", "sum"])
             return Part("int", (f"{name}(", value(w, "truth", rows, 1), ")"), name)
@@ -291,6 +307,10 @@ def _calls(w: Writer, sort: str, rows: Scope) -> Part:
         if w.chance(30):
             return Part("double", ("(", aggregate(w, of, rows), " / ", aggregate(w, "int", rows), ")"), "sum / count")
         distinct = "DISTINCT " if w.chance(10) else ""
+        if w.chance(15):
+            name = w.pick(["median", "stddev_samp", "var_pop"])
+            call = Part("double", (f"{name}({distinct}", value(w, "int", rows, depth), ")"), name)
+            return call if name == "median" else Part("double", ("round(", call, ", 3)"), "rounded aggregate")
         return Part("double", (f"avg({distinct}", value(w, of, rows, depth), ")"), f"avg({distinct}x)")
     names = {"min": 3, "max": 3, "sum": 5, "sum(DISTINCT": 1} if sort in NUMBERS else {"min": 1, "max": 1}
     name = w.weighted(names)

@@ -12,7 +12,8 @@ from support.random_plans.expressions import condition, fits, number, text
 from support.written_plans.thresholds import above, below
 
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.language.expr import RatioExpr, SumExpr, bind, col, count
+from deltamark.dataflow.language.expr import MomentExpr, RatioExpr, SumExpr, bind, col, count
+from deltamark.dataflow.language.picks import PickExpr, first, last, median, quantile_cont, quantile_disc
 from deltamark.dataflow.language.windows import (
     FrameExpr,
     WindowExpr,
@@ -115,7 +116,7 @@ def often(rows: Collection) -> Collection:
 def aggregate(choices: Choices, pool: list[Grown]) -> Grown:
     rows = states(choices, pool)
     keys = choices.picks(rows.schema.names, most=choices.pick([2, 2, 4]))
-    wanted = [choices.pick(["count", "sum", "average"]) for _ in range(choices.pick([1, 2]))]
+    wanted = [choices.pick(["count", "sum", "average", "sum", "count", "moment"]) for _ in range(choices.pick([1, 2]))]
     names = unused(keys, *(f"n{place}" for place in range(len(wanted))))
     return Grown(
         rows.aggregate(
@@ -125,16 +126,26 @@ def aggregate(choices: Choices, pool: list[Grown]) -> Grown:
     )
 
 
-def aggregated(choices: Choices, kind: str, schema: Schema) -> SumExpr | RatioExpr:
+def aggregated(choices: Choices, kind: str, schema: Schema) -> SumExpr | RatioExpr | MomentExpr:
     match kind:
         case "count":
             return count()
+        case "moment":
+            return moment(choices, schema)
         case "sum":
             doubles = [each.name for each in schema.fields if each.type == DOUBLE]
             if doubles and choices.chance(60):
                 return col[choices.pick(doubles)].sum()
             return SumExpr(number(choices, schema))
     return RatioExpr(SumExpr(number(choices, schema)), count())
+
+
+def moment(choices: Choices, schema: Schema) -> MomentExpr | SumExpr:
+    one, other = number(choices, schema, 1), number(choices, schema, 0)
+    if not all(fits(each * each, schema) for each in (one, other)):
+        return count()
+    function = choices.pick(["var_samp", "var_pop", "stddev_samp", "stddev_pop", "covar_samp", "covar_pop", "corr"])
+    return getattr(one, function)(*([other] if function.startswith("co") else []))
 
 
 def distinct(choices: Choices, pool: list[Grown]) -> Grown:
@@ -262,6 +273,23 @@ def frame(choices: Choices, schema: Schema, order: Sequence[str]) -> Frame:
     return values_between(*ends, without=without)
 
 
+def pick(choices: Choices, pool: list[Grown]) -> Grown:
+    rows = states(choices, pool)
+    keys, order = choices.picks(rows.schema.names, most=2), choices.picks(rows.schema.names, most=2)
+    ordering = [choices.pick(["", "-"]) + name for name in order]
+    names = unused(rows.schema.names, *(f"v{at}" for at in range(choices.pick([1, 1, 2, 3]))))
+    return Grown(rows.pick(keys, ordering, **{name: place_of(choices, rows.schema) for name in names}), signed=False)
+
+
+def place_of(choices: Choices, schema: Schema) -> PickExpr:
+    of = choices.pick(schema.fields)
+    share, whole = choices.pick([Decimal(0), Decimal("0.3"), Decimal("0.5"), Decimal("0.75"), Decimal(1)]), of.type
+    exact = whole.kind == "int" and not whole.nullable and max(-whole.low, whole.high) < 2**58
+    if exact and choices.chance(50):
+        return choices.pick([median(of.name), quantile_cont(of.name, share)])
+    return choices.pick([first(of.name), last(of.name), quantile_disc(of.name, share)])
+
+
 def compare(choices: Choices, pool: list[Grown]) -> Grown | None:
     """Keep the rows that compare with a sum or an average of their key."""
     rows = states(choices, pool)
@@ -308,6 +336,6 @@ def consolidate(choices: Choices, pool: list[Grown]) -> Grown:
 STEPS = [
     join, compare, aggregate, half_join, extreme, top, distinct, threshold, concat, subtract_some, where, select,
     or_null, negate, consolidate, there_and_back, surplus, join, compare, aggregate, sample, window,
-    at_most_one,
+    at_most_one, pick,
 ]  # fmt: skip
 WILD_STEPS = [*STEPS, bound_by_any, at_most_one_of_any]

@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from functools import lru_cache
+from math import ceil, floor
 
 from support.reference.errors import (
     ManyCopiesError,
@@ -33,6 +34,7 @@ from deltamark.dataflow.operators.linear import Concat, Filter, Negate, Project
 from deltamark.dataflow.operators.moving_threshold import MovingThreshold
 from deltamark.dataflow.operators.node import Node
 from deltamark.dataflow.operators.null_row import NullRow
+from deltamark.dataflow.operators.pick import Pick
 from deltamark.dataflow.operators.sample import SALT, Sample
 from deltamark.dataflow.operators.threshold import Threshold
 from deltamark.dataflow.operators.top import TopK
@@ -299,6 +301,24 @@ def called(node: Window, function: WindowFunction, weights: Rows, row: Row, rank
     return {"smallest": min, "largest": max}[function.state](values.values(), default=NULL)
 
 
+def pick(node: Pick, time: int, rows: Rows) -> Rows:
+    found: Rows = {}
+    for key, members in grouped(node.rows, state(rows, time), node.keys).items():
+        ranked = list(members)
+        ties = {each.of: "ascending" for each in node.picked if each.of not in dict(node.order)}
+        for name, direction in reversed([*node.order, *ties.items()]):
+            ranked.sort(key=lambda row: ordered(named(node.rows, row)[name]), reverse=direction == "descending")
+        copies, values = [row for row in ranked for _ in range(members[row])], []
+        for each in node.picked:
+            share = Fraction(each.part, each.whole)
+            place = (len(copies) - 1) * share
+            at = {"whole": max(ceil(len(copies) * share), 1) - 1, "below": floor(place), "above": ceil(place)}
+            rest = int(place % 1 * each.whole)
+            values.append(rest if each.kind == "rest" else named(node.rows, copies[at[each.kind]])[each.of])
+        found[*key, *values] = 1
+    return found
+
+
 def bound(node: MovingThreshold, time: int, rows: Rows, limits: Rows) -> Rows:
     limit_of = grouped(node.limits, limits, node.limit_keys)
     several = (TwoLimitsError(found, time) for found in limit_of.values() if sum(found.values()) > 1)
@@ -359,5 +379,5 @@ def consolidate(_: Node, __: int, rows: Rows) -> Rows:
 OPERATORS: dict[type[Node], Callable[..., Rows]] = {
     Filter: where, Project: select, Concat: concat, Negate: negate, Aggregate: aggregate, Threshold: threshold,
     Join: join, Extreme: extreme, TopK: top, MovingThreshold: bound, NullRow: or_null, Consolidate: consolidate,
-    Sample: sample, Window: window, Frames: frames, AtMostOne: at_most_one,
+    Sample: sample, Window: window, Frames: frames, AtMostOne: at_most_one, Pick: pick,
 }  # fmt: skip

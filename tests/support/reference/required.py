@@ -12,6 +12,7 @@ from deltamark.dataflow.operators.join import Join
 from deltamark.dataflow.operators.linear import Concat, Filter, Negate, Project
 from deltamark.dataflow.operators.moving_threshold import MovingThreshold
 from deltamark.dataflow.operators.node import Node, walk
+from deltamark.dataflow.operators.pick import Pick
 from deltamark.dataflow.operators.sample import Sample
 
 Names = set[str]
@@ -25,7 +26,7 @@ def is_whole(root: Node) -> bool:
 
 def _reads_all(node: Node, columns: dict[Node, Names]) -> bool:
     match node:
-        case Extreme() | InOrder() | AtMostOne():
+        case Extreme() | InOrder() | AtMostOne() | Pick():
             return columns[node.rows] >= set(node.rows.schema.names)
         case MovingThreshold():  # it keeps a computed value, but not the columns of its term
             return columns[node] | {*node.row_keys} >= set(node.rows.schema.names)
@@ -45,7 +46,7 @@ def columns_read(root: Node) -> dict[Node, Names]:
     return columns
 
 
-def _read(node: Node, names: Names) -> list[Names]:
+def _read(node: Node, names: Names) -> list[Names]:  # noqa: C901 (a case per operation)
     """Return the columns of its inputs that a node reads, from its own columns that are read."""
     below = [set(each.schema.names) for each in node.inputs]
     match node:
@@ -65,6 +66,8 @@ def _read(node: Node, names: Names) -> list[Names]:
         case InOrder() if not node.orders_ties:
             of = {each.reads for each in node.functions if each.reads}
             return [(names & below[0]) | {*node.keys, *dict(node.order)} | of]
+        case Pick():
+            return [{*node.keys, *node.compared}]
         case Extreme() | AtMostOne():
             return [names | {*node.keys} | ({node.column} if isinstance(node, Extreme) else set())]
         case MovingThreshold():

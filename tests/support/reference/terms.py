@@ -10,7 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from deltamark.dataflow.kernels.moments import DIGIT_BITS
 from deltamark.dataflow.plan.terms import (
+    OF_SAMPLES,
+    ROOTS,
     Add,
     And,
     Checked,
@@ -26,6 +29,7 @@ from deltamark.dataflow.plan.terms import (
     Lookup,
     Match,
     Member,
+    Moment,
     Multiply,
     Not,
     Or,
@@ -98,6 +102,28 @@ OTHER_CALLS: dict[str, Callable[..., Any]] = {
     "date": lambda day: str(EPOCH + dt.timedelta(days=day)),
     "split_part": part,
 }
+
+
+def in_three_parts(number: int) -> float:
+    """Return a number of 128 bits as a double, rounded after each part, as the kernel does."""
+    size = abs(number)
+    value = (float(size >> 64) * 2.0**32 + float(size >> 32 & 0xFFFFFFFF)) * 2.0**32 + float(size & 0xFFFFFFFF)
+    return -value if number < 0 else value
+
+
+def moment(term: Moment, rows: int, *sums: int) -> int:
+    """Return a variance, a covariance or a correlation of at least one row; without rows, some number."""
+    if rows <= (term.function in OF_SAMPLES):
+        return 0
+    comoments = [
+        in_three_parts(rows * (low + high * 2**DIGIT_BITS) - x * y)
+        for x, y, low, high in zip(sums[::4], sums[1::4], sums[2::4], sums[3::4], strict=True)
+    ]
+    if len(comoments) > 1:
+        shared, one, other = comoments
+        return stored_double(shared / math.sqrt(one * other) if one and other else math.nan)
+    found = comoments[0] / (float(rows) * (rows - (term.function in OF_SAMPLES)) * 10**term.scale)
+    return stored_double(math.sqrt(found) if term.function in ROOTS else found)
 
 
 def double_of(stored: int) -> float:
@@ -176,6 +202,7 @@ TERMS: dict[type[Term], Callable[..., Any]] = {
     Table: lambda term, value: term.results[value - term.low],
     When: lambda _, test, value, otherwise: value if test else otherwise,
     IsNull: lambda _, value: value == NULL,
+    Moment: moment,
     Coalesce: lambda _, value, otherwise: otherwise if value == NULL else value,
     ToDouble: to_double,
     FromDouble: from_double,

@@ -7,6 +7,7 @@ from support.written_plans.thresholds import above, below
 
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col, count, when
+from deltamark.dataflow.language.picks import first, last, median, quantile_cont, quantile_disc
 from deltamark.dataflow.language.windows import (
     dense_rank,
     lag,
@@ -130,6 +131,12 @@ OPERATORS = {
     "tiles": items.window("key", ["value"], a=ntile(2), b=ntile(7)),
     "known-value": padded.window("key", ["value"], a=nth_value("amount", 1, values_between(0, None), known=True)),
     "smallest-near": items.window("key", ["value"], a=moving_smallest("value", values_between(-2, 2, without="ties"))),
+    "first-and-last": items.pick("key", ["-value"], a=first("word"), b=last("value")),
+    "quantiles": items.pick("word", ["value"], a=median("value"), b=quantile_disc("key", 0.3), c=last("key")),
+    "quantile-of-all": items.pick((), ["-value", "key"], a=quantile_cont("value", 0.75), b=quantile_disc("word", 1)),
+    "first-text": notes.pick("key", ["-other"], a=first("text"), b=quantile_disc("other", 0.5)),
+    "last-of-missing": padded.pick(("key", "word"), ["value"], a=last("amount"), b=first("day")),
+    "first-text-in-groups-of-text": notes.pick("other", a=first("text")).select("a"),
     "sample": items.sample(0.5),
     "sample-of-keys": items.sample(0.5, by=("word", "key")).select("value"),
     "sample-of-texts": notes.sample(0.5, by="text"),
@@ -146,6 +153,8 @@ OPERATORS = {
     "sum": items.aggregate(by=("key", "word"), sum=col.value.sum()),
     "sums": items.aggregate(by="key", sum=col.value.sum(), squares=(col.value * col.value).sum(), n=count()),
     "average": items.aggregate(by="word", mean=col.value.mean()),
+    "moments": items.aggregate("key", a=col.value.stddev_samp(), b=col.value.corr(col.key * col.value), n=count()),
+    "moments-of-all": labels.aggregate(a=col.price.covar_pop(col.price + 2), b=col.price.mean()),
     "sum-of-all": items.aggregate(sum=col.value.sum()),
     "sum-of-decimals": labels.aggregate(by="name", sum=col.price.sum()),
     "distinct": items.distinct(),

@@ -24,7 +24,6 @@ WORDS = {
     "an OFFSET that is no constant": r"\boffset\b",
     "ASOF JOIN": r"\basof\b",
     "COLLATE": r"\bcollate\b",
-    "DISTINCT ON": r"\bdistinct\s+on\b",
     "POSITIONAL JOIN": r"\bpositional\b",
     "TABLESAMPLE": r"\bsample\b|\btablesample\b",
     "UNNEST": r"\bunnest\b",

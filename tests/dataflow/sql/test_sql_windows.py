@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from decimal import Decimal
+
+import numpy as np
 import pytest
+from fuzz.queries.example import Queries
 from fuzz.queries.given import check
+from fuzz.queries.parts import Part
 from fuzz.queries.tables import FIRST, LAST, ROWS, Table
+from fuzz.tally import TALLY
 
 from deltamark.dataflow.operators.frames import Frames
 from deltamark.dataflow.operators.in_order import InOrder
@@ -131,6 +138,41 @@ TEXTS = {
 @pytest.mark.parametrize("name", TEXTS)
 def test_the_answer_is_duckdbs_at_every_time(name, seed):
     check(TEXTS[name], TABLES, seed)
+
+
+LARGE = integer(0, 400).or_null()
+
+MANY = [
+    f"SELECT g, o, x, {SUMMARIES} FROM t WINDOW w AS (PARTITION BY g ORDER BY o, x {FRAMES[0]})",
+    f"SELECT g, o, x, {SUMMARIES} FROM t WINDOW w AS (ORDER BY o, x, g {FRAMES[6]} EXCLUDE GROUP)",
+    f"SELECT g, o, {SUMMARIES} FROM t WINDOW w AS (ORDER BY o RANGE BETWEEN 9 PRECEDING AND 5 FOLLOWING)",
+    "SELECT g, o, max(x) OVER w s FROM t WINDOW w AS (PARTITION BY g ORDER BY o DESC GROUPS 2 PRECEDING)",
+    f"SELECT g, o, x, {PICKED} FROM t WINDOW w AS (ORDER BY o, x, g {FRAMES[5]})",
+    f"SELECT *, lag(x, 40) OVER w a, lead(o) OVER w b, ntile(7) OVER w c, count(*) OVER w d FROM t WINDOW w AS ({ALL})",
+]  # fmt: skip
+
+
+def many_rows(seed):
+    """Return a table of about 850 rows, of which later times delete and insert some, or nearly all."""
+    rng, live, stream = np.random.default_rng(seed), [], []
+    for time, (inserted, deleted) in enumerate([(850, 0), (3, 2), (1, 0), (0, 1), (120, 60), (0, 950), (60, 9)]):
+        for _ in range(min(deleted, len(live))):
+            stream += [(live.pop(rng.integers(len(live))), time, -1)]
+        for _ in range(inserted):
+            g, o, x = (int(each) for each in rng.integers([0, 0, -9], [4, 402, 10]))
+            live.append((None if g == 3 else g, None if o == 401 else o, Decimal(x)))
+            stream.append((live[-1], time, 1))
+    fields = Field("g", SMALL), Field("o", LARGE), Field("x", integer(-9, 9).or_null(), "DECIMAL(4,0)")
+    return Table("t", Schema(fields, ROWS), (), tuple(stream))
+
+
+@pytest.mark.parametrize("text", MANY)
+def test_the_answer_is_duckdbs_over_many_rows(text):
+    table = many_rows(seed=1)
+    TALLY.clear()
+    example = Queries(Part("query", (text,)), (table,), [], slice_rows=64, workers=2)
+    replace(example, feeds=[[time] for time in example.times]).run()
+    assert TALLY["queries: compared"] == 1, TALLY
 
 
 RELATIONS = {each.name: each.collection() for each in TABLES}

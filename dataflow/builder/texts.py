@@ -174,8 +174,8 @@ def precedes(program: Program, size: CellAddress, texts: TextCells, others: Text
 
 
 def store_bytes(program: Program, content: bytes) -> Address:
-    """Store bytes, padded with zeros; return their address."""
-    words = np.frombuffer(content.ljust((len(content) // 8 + 1) * 8, b"\0"), np.int64)
+    """Store bytes and at least eight zeros, since a word may be loaded from each byte on; return their address."""
+    words = np.frombuffer(content.ljust((len(content) // 8 + 2) * 8, b"\0"), np.int64)
     return program.words(len(words), words.tolist())
 
 

@@ -61,6 +61,9 @@ from deltamark.errors import DeltamarkError
 MOST_CHARACTERS = 2**31 - 1
 """The most characters of a text, and the count of a substring without an end."""
 
+MOST_PADDED = 1 << 20
+"""The most characters up to which texts are padded by a constant."""
+
 CHARACTERS = integer(0, MOST_CHARACTERS)
 NO_ESCAPE = -1
 SPACES = " \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u202f\u205f\u3000"
@@ -264,6 +267,8 @@ def _padded(*, is_before: bool) -> Arguments:
     def pad(text: Term, count: Term, by: Term) -> Term:
         if not isinstance(by, Constant) or not by.value:
             raise unsupported("a padding that is no constant, or empty")
+        if isinstance(count, Constant) and int(count.value) > MOST_PADDED:
+            raise unsupported(f"a padding to more than {MOST_PADDED} characters")
         parts = [text_call("padding", text, count, by), text_call("substring", text, number(1), count)]
         return _concatenated(*(parts if is_before else parts[::-1]))
 

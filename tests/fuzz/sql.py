@@ -108,6 +108,8 @@ def _concat(node: Concat, names: dict[Node, str]) -> str:
 
 
 def _aggregate(node: Aggregate, given: str) -> str:
+    if any(term.type.kind == "double" for term in node.terms):
+        raise NotInSqlError("a sum of doubles")  # tables have the integers that store them
     sums = (("count(*)" if each.term is None else f"sum({_number(each.term)})", each.name) for each in node.sums)
     columns = [*map(_name, node.keys), *(f"{value} AS {_name(name)}" for value, name in sums)]
     groups = f"GROUP BY {_list(map(_name, node.keys))}" if node.keys else "HAVING count(*) > 0"

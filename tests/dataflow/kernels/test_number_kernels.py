@@ -138,7 +138,8 @@ def test_a_sum_of_doubles_is_the_nearest_to_the_exact_one_and_leaves_nothing_beh
 
 
 def test_the_sum_of_a_tie_is_even():
-    total = Array(Blocks().words([0] * SUM_WORDS))
+    blocks = Blocks()
+    total = Array(blocks.words([0] * SUM_WORDS))
     for value, weight in ((1.0, 1), (2.0**-53, 1)):
         add_double(total, stored_double(value), weight)
     assert value_of(DOUBLE, rounded_sum(total)) == 1.0

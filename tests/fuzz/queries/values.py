@@ -173,7 +173,6 @@ COMPOSITES: dict[str, list[Make]] = {
         _call("int", "hour(", "moment", "hour"),
         _call("int", "date_part('minute', ", "moment", "date_part"),
         _call("int", "date_diff('hour', ", "moment moment", "date_diff of timestamps"),
-        _call("int", "CAST(", "float", "CAST of a DOUBLE AS BIGINT", " AS BIGINT)"),
     ],
     "decimal": [
         *(_binary("decimal", sign, left="decimal", right="decimal") for sign in "+-"),

@@ -33,7 +33,7 @@ class MomentBlock(SizedOperator):
     comoments: int
     """1, or for a correlation 3: that of x and y, that of x, and that of y."""
     less: int
-    """What the number of rows is reduced by where it divides: 1 for samples, or 0."""
+    """The number that is subtracted from that of the rows where it divides: 1 for samples, or 0."""
     power: int
     """The power of ten of the decimal places of a product."""
     is_root: int

@@ -24,7 +24,7 @@ from deltamark.dataflow.scalars.numbers import absolute
 from deltamark.dataflow.scalars.times import as_timestamp
 from deltamark.dataflow.scalars.values import Cell, Truth, Value, chosen, either, known_column, value_of
 from deltamark.dataflow.sql.problems import unsupported
-from deltamark.dataflow.sql.rows import Rows, stored_term, without_null
+from deltamark.dataflow.sql.rows import Rows, order_keys, stored_term, without_null
 
 if TYPE_CHECKING:
     from deltamark.dataflow.sql.groups import AggregateCall, Result, Types
@@ -165,27 +165,20 @@ def _picking(call: AggregateCall, rows: Rows, keys: Sequence[str]) -> _Picking:
     if call.function == "mode":
         return _mode(rows, argument, keys)
     if call.function in ANY and not call.order:
-        return _Picking(rows, _directed(argument, descending=False, nulls_first=False), value_of(argument), ())
+        missing = [] if argument.nulls is None else [(Truth.of(argument.nulls), False)]
+        return _Picking(rows, [*missing, (argument, False)], value_of(argument), ())
     known, value = others, value_of(argument)
     if call.function not in (*WITH_NULL, "first", "last"):
         known, value = [argument, *others], _not_null(argument)
     rows, backwards = without_null(rows, known), call.function in (*LARGEST, "last")
     order: list[tuple[Cell, bool]] = [(_not_null(each), False) for each in others]
-    for each in call.order:
-        by = rows.cell(each.expression)
-        order += _directed(by, descending=each.descending, nulls_first=each.nulls_first)
+    order += order_keys(rows, call.order)
     return _Picking(rows, [(cell, down != backwards) for cell, down in order], value, known)
 
 
 def _not_null(cell: Cell) -> Value:
     """Return a value for rows in which it is not NULL."""
     return Value(value_of(cell).term)
-
-
-def _directed(cell: Cell, *, descending: bool, nulls_first: bool) -> list[tuple[Cell, bool]]:
-    """Return the values to order by. A value that may be NULL has one that says whether it is."""
-    missing: list[tuple[Cell, bool]] = [] if cell.nulls is None else [(Truth.of(cell.nulls), nulls_first)]
-    return [*missing, (cell, descending)]
 
 
 def _quantile(call: AggregateCall, rows: Rows, cell: Cell, keys: Sequence[str]) -> _Picking:

@@ -147,7 +147,7 @@ def in_order_of(theirs, mine):
     """Return equal rows in the order of others, which the query may state."""
 
     def key(row):
-        return tuple(f"{value:.12g}" if isinstance(value, float) else value for value in row)
+        return tuple(f"{value:.12g}" if isinstance(value, float) else dated(value) for value in row)
 
     places = {key(row): place for place, row in enumerate(theirs)}
     return sorted(mine, key=lambda row: places[key(row)])

@@ -255,7 +255,7 @@ def _single_partners(left: Rows, right: Rows, conditions: Sequence[Expression[in
 
 def copies(rows: Rows) -> Rows:
     """Number the copies of each row, so that no two rows are equal."""
-    rows = rows.with_cells(map(values.in_one_column, rows.cells))
+    rows = rows.with_cells(map(values.in_one_column, rows.cells)).stored([f"c{at}" for at in range(len(rows.cells))])
     names = rows.collection.schema.names
     return Rows(rows.collection.window(names, (), None, **{fresh("copy", names): row_number()}), rows.cells)
 

@@ -35,7 +35,7 @@ FILES = {"io", "mmap", "os", "pathlib", "shutil", "tempfile"}
 EXCEPTIONS = {
     "dataflow/kernels/__init__.py", "dataflow/kernels/core/cache.py",
     "dataflow/kernels/core/guard.py", "dataflow/kernels/core/intrinsics.py", "dataflow/kernels/core/memory.py",
-    "dataflow/kernels/core/pages.py", "queries/sql_text.py",
+    "dataflow/kernels/core/pages.py", "dataflow/kernels/core/unlocked.py", "queries/sql_text.py",
 }  # fmt: skip
 """The modules of kernels and queries that use a clock or files: see the layers in CONTRIBUTING."""
 

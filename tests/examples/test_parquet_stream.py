@@ -142,7 +142,7 @@ def test_a_timestamp_at_midnight_is_a_date(example, place, capsys):
     assert (code, printed[2]) == (0, ["2001-02-02"])
 
 
-FLOATS = pa.array([0.5, 1.5, 2.5])
+BLOBS = pa.array([b"a", b"b", b"c"])
 
 
 @pytest.mark.parametrize(
@@ -155,27 +155,27 @@ FLOATS = pa.array([0.5, 1.5, 2.5])
     ],
 )
 def test_a_column_of_another_type_is_not_refused_unless_it_is_read(example, place, capsys, query):
-    assert ask(example, place, capsys, query, changes(f=FLOATS))[0] == 0
+    assert ask(example, place, capsys, query, changes(f=BLOBS))[0] == 0
 
 
 @pytest.mark.parametrize(
     "query",
     [
         "SELECT f FROM e",
-        "SELECT sum(F) AS s FROM e",
-        'SELECT a FROM e WHERE "f" > 1',
+        "SELECT max(F) AS s FROM e",
+        "SELECT a FROM e WHERE \"f\" > 'a'::BLOB",
         "SELECT count(*) AS n FROM (SELECT DISTINCT * FROM e)",
         "SELECT count(e.f) AS n FROM e",
         "SELECT count(*) AS n FROM e AS x NATURAL JOIN e AS y",
     ],
 )
 def test_a_column_of_another_type_is_refused_if_it_is_read(example, place, capsys, query):
-    with pytest.raises(DeltamarkError, match=r"a type that the engine does not have: e\.f double"):
-        ask(example, place, capsys, query, changes(f=FLOATS))
+    with pytest.raises(DeltamarkError, match=r"a type that the engine does not have: e\.f binary"):
+        ask(example, place, capsys, query, changes(f=BLOBS))
 
 
 def test_another_problem_is_not_blamed_on_the_type_of_a_column(example, place, capsys):
-    table = changes(f=FLOATS, date=[dt.datetime(2001, 1, 1)] * 3)  # noqa: DTZ001 (the query does not read it)
+    table = changes(f=BLOBS, date=[dt.datetime(2001, 1, 1)] * 3)  # noqa: DTZ001 (the query does not read it)
     for query, problem in (
         ("SELECT ntile(a) OVER () FROM e AS f", "not supported in SQL: the window function ntile"),
         ("SELECT b FROM e AS f WHERE a > year(DATE '2001-01-01')", 'not a query: Referenced column "b" not found'),
@@ -223,8 +223,7 @@ def test_all_columns_are_read_by_a_star(example, place, capsys):
     assert example.run(["query.sql", "shops=shops.parquet"]) == 0
     assert [line.split() for line in shown(capsys)[2:4]] == [["2", "Cork"], ["3", "Bonn"]]
     (place / "query.sql").write_text("SELECT * FROM sales")
-    with pytest.raises(DeltamarkError, match=r"sales.sold_at timestamp\[us\]; store it as DATE"):
-        example.run(["query.sql", "sales=a.parquet"])
+    assert example.run(["query.sql", "sales=a.parquet"]) == 0
 
 
 def test_a_wrong_answer_has_its_own_exit_code(example, place, capsys, monkeypatch):

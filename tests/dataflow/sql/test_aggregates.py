@@ -145,7 +145,6 @@ def test_the_product_of_wide_numbers_is_checked_for_each_row():
         ("arg_min(item, price, 2)", "arg_min with 3 arguments"),
         ("list(item)", "the aggregate list"),
         ("stddev(price / day)", "stddev of a value that is no exact number"),
-        ("(SELECT price FROM sales)", "a scalar subquery that may return several rows"),
     ],
 )
 def test_errors(aggregate, error):

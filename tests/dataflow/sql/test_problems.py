@@ -72,7 +72,7 @@ MARKED = {
           row_number() over (order by sqrt(a)) as q, -- !
           lag(a, b) over (order by a) as r -- !
         from t qualify
-          rank() over (order by b / 2) < 3 -- !
+          rank() over (order by sqrt(b)) < 3 -- !
           and a > 1""",
     "a refused row in a scalar subquery": """
         select a, (select max(r) from (
@@ -96,7 +96,7 @@ MARKED = {
         join range(9999999) as r(g) on g = i -- !
         """,
     "groupings": """
-        select a, b, median(b) as m -- !
+        select a, b, product(b) as m -- !
         from t group by rollup (a, b)
         except all
         select a, b, b / 2 from t""",

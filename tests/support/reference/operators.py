@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from functools import lru_cache
+from itertools import accumulate
 from math import ceil, floor
 
 from support.reference.errors import (
@@ -308,13 +310,15 @@ def pick(node: Pick, time: int, rows: Rows) -> Rows:
         ties = {each.of: "ascending" for each in node.picked if each.of not in dict(node.order)}
         for name, direction in reversed([*node.order, *ties.items()]):
             ranked.sort(key=lambda row: ordered(named(node.rows, row)[name]), reverse=direction == "descending")
-        copies, values = [row for row in ranked for _ in range(members[row])], []
+        ends, values = list(accumulate(members[row] for row in ranked)), []
         for each in node.picked:
             share = Fraction(each.part, each.whole)
-            place = (len(copies) - 1) * share
-            at = {"whole": max(ceil(len(copies) * share), 1) - 1, "below": floor(place), "above": ceil(place)}
-            rest = int(place % 1 * each.whole)
-            values.append(rest if each.kind == "rest" else named(node.rows, copies[at[each.kind]])[each.of])
+            place = (ends[-1] - 1) * share
+            at = {"whole": max(ceil(ends[-1] * share), 1) - 1, "below": floor(place), "above": ceil(place)}
+            if each.kind == "rest":
+                values.append(int(place % 1 * each.whole))
+            else:
+                values.append(named(node.rows, ranked[bisect_right(ends, at[each.kind])])[each.of])
         found[*key, *values] = 1
     return found
 

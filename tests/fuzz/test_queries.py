@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections import Counter
 from dataclasses import replace
@@ -130,6 +131,12 @@ def test_a_query_whose_group_is_a_constant_of_a_call_is_unfit():
     TALLY.clear()
     replace(drawn, query=Part("query", (text,))).run()
     assert TALLY == {"unfit: a group is a constant of a call": 1}
+
+
+def test_a_timestamp_at_midnight_may_be_a_date():
+    moment = dt.datetime(1992, 1, 1)  # noqa: DTZ001 (DuckDB's has no zone)
+    assert not differences(Counter({(moment.date(),): 1}), Counter({(moment,): 1}))
+    assert differences(Counter({(moment.date(),): 1}), Counter({(moment.replace(hour=1),): 1}))
 
 
 def test_doubles_may_differ_in_their_last_digits():

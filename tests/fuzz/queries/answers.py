@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.types import Schema, value_of
+from deltamark.harness.check.answers import dated
 
 RELATIVE = 1e-9
 """The largest relative difference of two doubles that count as equal."""
@@ -72,7 +73,7 @@ def _shown(answer: Counter[tuple[object, ...]]) -> str:
 
 def _alike(one: tuple[object, ...], other: tuple[object, ...]) -> bool:
     return len(one) == len(other) and all(
-        a == b or (isinstance(a, float) and isinstance(b, float) and _near(a, b))
+        dated(a) == dated(b) or (isinstance(a, float) and isinstance(b, float) and _near(a, b))
         for a, b in zip(one, other, strict=True)
     )
 

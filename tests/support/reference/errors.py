@@ -25,6 +25,10 @@ def raise_one(errors: Iterable[PlanError]) -> None:
         raise first
 
 
+class WideNumberError(Exception):
+    """A number of a row that 64 bits do not hold: an error of the feed, whose time the reference does not know."""
+
+
 class NegativeError(PlanError):
     """A row, or a group, with a negative weight."""
 

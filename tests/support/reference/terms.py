@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from support.reference.errors import WideNumberError
 
 from deltamark.dataflow.kernels.moments import DIGIT_BITS
 from deltamark.dataflow.plan.terms import (
@@ -172,14 +173,18 @@ def double_function(term: DoubleFunction, stored: int) -> int:
 def from_double(term: FromDouble, stored: int) -> int:
     value = double_of(stored) * 10.0**term.type.scale
     rounded = round(value) if term.to_even else half_away(value)
-    assert abs(rounded) <= LARGEST
-    return int(rounded)
+    return int(_narrow(rounded))
 
 
 def checked(term: Checked, left: int, right: int) -> int:
     found = {"+": left + right, "-": left - right, "*": left * right}[term.sign]
-    assert abs(found) <= LARGEST
-    return found
+    return _narrow(found)
+
+
+def _narrow(number: Any) -> Any:
+    if abs(number) > LARGEST:
+        raise WideNumberError(number)
+    return number
 
 
 TERMS: dict[type[Term], Callable[..., Any]] = {

@@ -88,10 +88,12 @@ def _own_extremes(tree: JoinTree, at: int) -> JoinTree | None:
         return None
     node, columns = extremes
     partners = _partners(tree, at)
-    base = base_of(_without_reduction(node.rows, {columns[name]: each for name, each in partners.items()}))
+    known = {columns[name]: each for name, each in partners.items() if name in columns}
+    base = base_of(_without_reduction(node.rows, known))
     origins = base.columns
     best_names = {name for name, old in columns.items() if old == node.column}
-    if not {*node.keys, node.column} <= origins.keys() or not all(_equals_no_null(tree, each) for each in best_names):
+    is_whole = len(known) == len(partners) and {*node.keys, node.column} <= origins.keys()  # or a column is computed
+    if not is_whole or not all(_equals_no_null(tree, each) for each in best_names):
         return None
     groups, value = [origins[key] for key in node.keys], origins[node.column]
     kept = [each for each in base.conditions if each is not Not(IsNull(column(value, base.node.schema[value])))]

@@ -66,6 +66,7 @@ class Recomputed:
             try:
                 self._compute(node, time)
             except PlanError as error:
+                error.time = time if error.time is None else error.time
                 self.errors += [error, *error.others]
                 self._fail(node)
 

@@ -10,7 +10,7 @@ class PlanError(Exception):
 
     cause: str
 
-    def __init__(self, row: object, time: int) -> None:
+    def __init__(self, row: object, time: int | None = None) -> None:
         super().__init__(row, time)
         self.row, self.time = row, time
         self.others: tuple[PlanError, ...] = ()
@@ -23,10 +23,6 @@ def raise_one(errors: Iterable[PlanError]) -> None:
     if first is not None:
         first.others = tuple(others)
         raise first
-
-
-class WideNumberError(Exception):
-    """A number of a row that 64 bits do not hold: an error of the feed, whose time the reference does not know."""
 
 
 class NegativeError(PlanError):
@@ -57,3 +53,9 @@ class ManyCopiesError(PlanError):
     """A row with more copies than can have values of their own."""
 
     cause = "too many copies of a row to number"
+
+
+class WideNumberError(PlanError):
+    """A number of a row that 64 bits do not hold. Neither the engine nor a term knows its time."""
+
+    cause = "a number needs more than 64 bits"

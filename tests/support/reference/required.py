@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
+
 from deltamark.dataflow.operators.aggregate import Aggregate
 from deltamark.dataflow.operators.at_most_one import AtMostOne
 from deltamark.dataflow.operators.consolidate import Consolidate
@@ -14,6 +17,7 @@ from deltamark.dataflow.operators.moving_threshold import MovingThreshold
 from deltamark.dataflow.operators.node import Node, walk
 from deltamark.dataflow.operators.pick import Pick
 from deltamark.dataflow.operators.sample import Sample
+from deltamark.dataflow.plan.terms import Checked, Term, subterms
 
 Names = set[str]
 
@@ -33,6 +37,35 @@ def _reads_all(node: Node, columns: dict[Node, Names]) -> bool:
         case Aggregate():
             return columns[node] >= {each.name for each in node.sums}
     return not isinstance(node, Iterate)
+
+
+def has_checked_numbers(root: Node) -> bool:
+    """Return whether a node computes numbers that may need more than 64 bits."""
+    return any(map(_is_checked, chain.from_iterable(map(_terms, walk(root)))))
+
+
+def reads_checked_numbers(root: Node) -> bool:
+    """Return whether all columns of such numbers are read: an engine does not compute others."""
+    columns = columns_read(root)
+    projects = (node for node in walk(root) if isinstance(node, Project))
+    return all(name in columns[each] for each in projects for name, term in each.columns if _is_checked(term))
+
+
+def _terms(node: Node) -> Iterable[Term]:
+    match node:
+        case Project():
+            return [term for _, term in node.columns]
+        case Filter():
+            return [node.condition]
+        case MovingThreshold():
+            return [node.value]
+        case Aggregate():
+            return [each.term for each in node.sums if each.term is not None]
+    return []
+
+
+def _is_checked(term: Term) -> bool:
+    return any(isinstance(each, Checked) for each in subterms(term))
 
 
 def columns_read(root: Node) -> dict[Node, Names]:

@@ -173,18 +173,15 @@ def double_function(term: DoubleFunction, stored: int) -> int:
 def from_double(term: FromDouble, stored: int) -> int:
     value = double_of(stored) * 10.0**term.type.scale
     rounded = round(value) if term.to_even else half_away(value)
-    return int(_narrow(rounded))
+    assert abs(rounded) <= LARGEST
+    return int(rounded)
 
 
 def checked(term: Checked, left: int, right: int) -> int:
     found = {"+": left + right, "-": left - right, "*": left * right}[term.sign]
-    return _narrow(found)
-
-
-def _narrow(number: Any) -> Any:
-    if abs(number) > LARGEST:
-        raise WideNumberError(number)
-    return number
+    if abs(found) > LARGEST:
+        raise WideNumberError((left, term.sign, right))
+    return found
 
 
 TERMS: dict[type[Term], Callable[..., Any]] = {

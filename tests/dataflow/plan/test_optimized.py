@@ -72,6 +72,17 @@ def test_an_optimized_plan_has_no_derived_operators_and_the_columns_of_the_writt
     assert not any(isinstance(each, Derived) for each in walk(plan.node))
 
 
+@settings(max_examples=20)
+@given(st.data())
+def test_extremes_may_be_joined_by_a_computed_column(data):
+    items = source("items", {"key": integer(0, 3), "value": integer(0, 4)}, 1000)
+    best = items.largest("value", by="key").select("key", "value").distinct()
+    next_key = best.select("key", next_key=col.key + 1, best=col.value)
+    written = items.join(next_key, on={"key": "next_key", "value": "best"})
+    streams = data.draw(streams_of(written))
+    assert at_once(written.optimized(), streams) == changes(written.node, streams)
+
+
 def test_a_plan_without_joins_stays_as_it_is():
     sales = source("sales", {"shop": integer(0, 9), "price": integer(0, 99)})
     written = sales.where(col.price > 3).aggregate("shop", total=col.price.sum())

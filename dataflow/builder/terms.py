@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import ClassVar, TypeAlias, assert_never
 
-from deltamark.dataflow.builder.numbers import DoubleOutOfRange, NumberTooWide, function_number
-from deltamark.dataflow.builder.program import VectorAddress
+from deltamark.dataflow.builder.program import BlockAddress, VectorAddress
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.builder.texts import (
     TextCells,
@@ -21,8 +21,10 @@ from deltamark.dataflow.builder.texts import (
 )
 from deltamark.dataflow.kernels import expressions, moments, numbers
 from deltamark.dataflow.kernels.core.steps import Step
+from deltamark.dataflow.kernels.numbers import CheckedBlock, FromDoubleBlock
 from deltamark.dataflow.plan.memo import kept
 from deltamark.dataflow.plan.regular import automaton
+from deltamark.dataflow.plan.term_sql import literal, sql
 from deltamark.dataflow.plan.terms import (
     OF_SAMPLES,
     ROOTS,
@@ -57,8 +59,48 @@ from deltamark.dataflow.plan.terms import (
     When,
     double,
 )
-from deltamark.dataflow.types import NULL
+from deltamark.dataflow.types import DOUBLE, NULL
 from deltamark.errors import DeltamarkError
+
+FUNCTION_NUMBERS = {
+    "+": numbers.PLUS, "-": numbers.MINUS, "*": numbers.TIMES, "/": numbers.DIVIDED, "%": numbers.MODULO,
+    "round": numbers.ROUND, "round tens": numbers.ROUND_TENS, "floor": numbers.FLOOR, "ceil": numbers.CEIL,
+    "trunc": numbers.TRUNC, "abs": numbers.ABS, "sqrt": numbers.SQRT, "float": numbers.SINGLE,
+}  # fmt: skip
+"""The numbers that kernels give functions of doubles, and checked arithmetic."""
+
+
+@dataclass(frozen=True)
+class NumberTooWide:
+    """The state of arithmetic that keeps no rows, and fails if a number needs more than 64 bits."""
+
+    block: BlockAddress
+    term: Checked
+
+    def rows(self) -> int:
+        return 0
+
+    def problem(self) -> DeltamarkError:
+        block = CheckedBlock(self.block)
+        left, right = literal(self.term.left.type, block.error_a), literal(self.term.right.type, block.error_b)
+        actual = f"{left} {self.term.sign} {right}, in {sql(self.term):.80}"
+        return DeltamarkError("a number needs more than 64 bits", actual, "cast an operand to DOUBLE")
+
+
+@dataclass(frozen=True)
+class DoubleOutOfRange:
+    """The state of a conversion that keeps no rows, and fails if a double is no number of 64 bits."""
+
+    block: BlockAddress
+    term: FromDouble
+
+    def rows(self) -> int:
+        return 0
+
+    def problem(self) -> DeltamarkError:
+        value = literal(DOUBLE, FromDoubleBlock(self.block).error)
+        actual = f"{value}, in {sql(self.term):.80}"
+        return DeltamarkError("a DOUBLE outside the range of a cast", actual, "leave out its row")
 
 
 def evaluate(stream: Stream, term: Term) -> VectorAddress:
@@ -240,7 +282,7 @@ class _Evaluator:
             case Checked(left, right, sign):
                 a, b = map(self.cell, (left, right))
                 block = program.add(
-                    numbers.CHECKED_ARITHMETIC, size=size, function=function_number(sign), a=a, b=b, result=result
+                    numbers.CHECKED_ARITHMETIC, size=size, function=FUNCTION_NUMBERS[sign], a=a, b=b, result=result
                 )
                 program.add_state(NumberTooWide(block, term))
             case ToDouble(number):
@@ -254,12 +296,12 @@ class _Evaluator:
                 program.add_state(DoubleOutOfRange(block, term))
             case DoubleArithmetic(left, right, sign):
                 a, b = map(self.cell, (left, right))
-                program.add(numbers.DOUBLES, size=size, function=function_number(sign), a=a, b=b, result=result)
+                program.add(numbers.DOUBLES, size=size, function=FUNCTION_NUMBERS[sign], a=a, b=b, result=result)
             case DoubleFunction(value, function, places):
                 a = b = self.cell(value)
                 if function == "round":
                     b = self.cell(double(10.0 ** abs(places)))
-                code = function_number("round tens" if function == "round" and places < 0 else function)
+                code = FUNCTION_NUMBERS["round tens" if function == "round" and places < 0 else function]
                 program.add(numbers.DOUBLES, size=size, function=code, a=a, b=b, result=result)
 
     def constant_text(self, word: str) -> TextCells:

@@ -13,7 +13,7 @@ from support.engines.kernel_blocks import Blocks
 from support.reference import terms as reference
 from support.reference.operators import double_sum
 
-from deltamark.dataflow.builder.numbers import function_number
+from deltamark.dataflow.builder.terms import FUNCTION_NUMBERS
 from deltamark.dataflow.kernels import numbers
 from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.memory import view
@@ -72,7 +72,7 @@ def test_stored_doubles_are_in_the_order_of_doubles(values):
 def test_arithmetic(rows, sign):
     stored = [[stored_double(each) for each in side] for side in zip(*rows, strict=True)]
     run = Run(DoublesBlock, a=stored[0], b=stored[1])
-    run.call(numbers.doubles, function=function_number(sign))
+    run.call(numbers.doubles, function=FUNCTION_NUMBERS[sign])
     term = DoubleArithmetic(X, Y, sign)
     assert run.result == [reference.double_arithmetic(term, *each) for each in zip(*stored, strict=True)]
 
@@ -86,7 +86,7 @@ def test_functions(values, function):
     stored = [stored_double(each) for each in values]
     power = [stored_double(10.0 ** abs(places))] * len(values)
     run = Run(DoublesBlock, a=stored, b=power if name == "round" else stored)
-    run.call(numbers.doubles, function=function_number("round tens" if places < 0 else name))
+    run.call(numbers.doubles, function=FUNCTION_NUMBERS["round tens" if places < 0 else name])
     assert run.result == [reference.double_function(DoubleFunction(X, name, places), each) for each in stored]
 
 
@@ -113,7 +113,7 @@ def test_doubles_become_numbers_or_fail(value, scale, to_even):
 def test_checked_arithmetic_is_exact_or_fails(a, b, sign):
     run = Run(CheckedBlock, a=[a], b=[b])
     wanted = {"+": a + b, "-": a - b, "*": a * b}[sign]
-    status = run.call(numbers.checked, function=function_number(sign))
+    status = run.call(numbers.checked, function=FUNCTION_NUMBERS[sign])
     if abs(wanted) > LARGEST:
         assert (status, run.block.error_a, run.block.error_b) == (FAILED, a, b)
     else:

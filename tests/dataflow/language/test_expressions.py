@@ -81,7 +81,10 @@ def like(text, pattern):
     return re.fullmatch("".join({"%": ".*", "_": "."}.get(each, re.escape(each)) for each in pattern), text) is not None
 
 
-SYMBOLS = {"+": operator.add, "-": operator.sub, "*": operator.mul, "year": lambda day: day.year, "like": like}
+SYMBOLS = {
+    "+": operator.add, "-": operator.sub, "*": operator.mul, "year": lambda day: day.year, "like": like,
+    "contains": operator.contains,
+}  # fmt: skip
 COMPARATORS = {
     Comparator.EQUAL: operator.eq, Comparator.UNEQUAL: operator.ne, Comparator.LESS: operator.lt,
     Comparator.AT_MOST: operator.le, Comparator.GREATER: operator.gt, Comparator.AT_LEAST: operator.ge,

@@ -136,6 +136,8 @@ def conditions_on(field: Field) -> list[Expr]:  # noqa: PLR0911 (a case for each
             ]
         case "double":
             return [it < 1, it == it, it * 3 >= Decimal("0.3"), it.round(1) > it, it / 0 > it - it]  # noqa: PLR0124
+        case "timestamp" | "timestamptz" | "time":
+            return [it == it, it < it, ~it.is_null()]  # noqa: PLR0124
         case "bool":
             return [it, ~it, it == False, it.is_in([True])]  # noqa: E712
     return [it.is_in([0, 2]), it <= 1]

@@ -161,7 +161,8 @@ def at_most_one(choices: Choices, pool: list[Grown]) -> Grown:
     """Check groups that have one row: the rows that are distinct in some columns, or the first row."""
     rows = states(choices, pool)
     keys = choices.picks(rows.schema.names, most=2)
-    one = choices.pick([rows.distinct(*keys), rows.count(by=keys)]) if keys else rows.top(1, [])
+    (name,) = unused(keys, "rows")
+    one = choices.pick([rows.distinct(*keys), rows.aggregate(keys, **{name: count()})]) if keys else rows.top(1, [])
     return Grown(one.at_most_one(keys), signed=False)
 
 

@@ -156,7 +156,7 @@ def test_the_statement_reads_records_of_todays_format(monkeypatch, tmp_path):
     with store.writing(tmp_path / "results" / "machine") as writer:
         writer.add(store.read(ROOT / "results" / "reference").records)
     monkeypatch.chdir(tmp_path)
-    rows = duckdb.sql(statement).fetchall()
+    rows = duckdb.connect().sql(statement).fetchall()
     assert len(rows) > 400
     assert [row[5] for row in rows] == sorted((row[5] for row in rows), reverse=True)
 

@@ -133,6 +133,15 @@ def test_a_query_whose_group_is_a_constant_of_a_call_is_unfit():
     assert TALLY == {"unfit: a group is a constant of a call": 1}
 
 
+@pytest.mark.parametrize(
+    "refused", {"SELECT substring('a', 1::HUGEINT)": "No function matches", "SELECT x9": "Referenced column"}.items()
+)
+def test_a_query_that_duckdb_refuses_is_a_fault_with_the_kind_of_the_error(refused):
+    text, problem = refused
+    with pytest.raises(WrongError, match=f"DuckDB refuses the query: Binder Error: {problem}"):
+        replace(query_example(Seeded(0)), query=Part("query", (text,))).run()
+
+
 def test_a_timestamp_at_midnight_may_be_a_date():
     moment = dt.datetime(1992, 1, 1)  # noqa: DTZ001 (DuckDB's has no zone)
     assert not differences(Counter({(moment.date(),): 1}), Counter({(moment,): 1}))

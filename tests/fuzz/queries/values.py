@@ -241,7 +241,7 @@ COMPOSITES: dict[str, list[Make]] = {
         _call("text", "left(", "text 8|-1|-3", "left of any length"),
         _call("text", "right(", "text 0|1|9|-2", "right"),
         _call("text", "substring(", "text -3|0|4 8|40", "substring of any length"),
-        _call("text", "substring(", "text int", "substring of a place"),
+        _call("text", "substring(", "text int", "substring of a place", "::BIGINT)"),  # a sum is a HUGEINT
         _binary("text", "||", left="text", right="text"),
         _binary("text", "||", left="text", right="text"),
         _binary("text", "||", left="text", right="int"),

@@ -25,6 +25,7 @@ CONSTRUCTS = {
     "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "CROSS JOIN", "JOIN", "comma join", "joined by <", "LATERAL", "VALUES",
     "EXISTS", "NOT EXISTS, correlated", "IN query", "NOT IN query", "NOT IN query, correlated", "IN list",
     "NOT IN list", "NULL in a list", "scalar subquery", "scalar subquery, correlated", "scalar subquery with LIMIT 1",
+    "scalar subquery of a group",
     "GROUP BY", "GROUP BY of an expression", "HAVING", "count(*)", "count(x)", "count(DISTINCT x)", "sum", "avg(x)",
     "min", "max", "FILTER", "DISTINCT", "UNION ALL", "UNION", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL",
     "CTE", "CTE used twice", "ORDER BY LIMIT", "CASE", "coalesce", "nullif", "LIKE", "NOT LIKE", "BETWEEN", "IS NULL",

@@ -310,6 +310,7 @@ def _calls(w: Writer, sort: str, rows: Scope) -> Part:
             name = w.pick(["median", "stddev_samp", "var_pop"])
             call = Part("double", (f"{name}({distinct}", value(w, "int", rows, depth), ")"), name)
             return call if name == "median" else Part("double", ("round(", call, ", 3)"), "rounded aggregate")
+        of = w.pick([of, "float"])
         return Part("double", (f"avg({distinct}", value(w, of, rows, depth), ")"), f"avg({distinct}x)")
     names = {"min": 3, "max": 3, "sum": 5, "sum(DISTINCT": 1} if sort in NUMBERS else {"min": 1, "max": 1}
     name = w.weighted(names)

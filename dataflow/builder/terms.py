@@ -137,14 +137,14 @@ class _Evaluator:
     def __init__(self, stream: Stream) -> None:
         self._stream = stream
         self._program = stream.program
-        self._cells: dict[int, int] = {}
-        self._texts: dict[int, TextCells] = {}
+        self._cells: dict[Term, int] = {}
+        self._texts: dict[Term, TextCells] = {}
 
     def texts(self, term: Term) -> TextCells:
         """Return the texts of a term. Only those that a column has numbered are read from the pool."""
-        if id(term) not in self._texts:
-            self._texts[id(term)] = self._read(term)
-        return self._texts[id(term)]
+        if term not in self._texts:
+            self._texts[term] = self._read(term)
+        return self._texts[term]
 
     def _read(self, term: Term) -> TextCells:  # noqa: PLR0911 (a case per operation)
         program, stream = self._program, self._stream
@@ -194,9 +194,9 @@ class _Evaluator:
         return texts
 
     def cell(self, term: Term) -> int:
-        if id(term) not in self._cells:
-            self._cells[id(term)] = self._append(term)
-        return self._cells[id(term)]
+        if term not in self._cells:
+            self._cells[term] = self._append(term)
+        return self._cells[term]
 
     def _append(self, term: Term) -> int:  # noqa: C901, PLR0911, PLR0912 (a case per operation)
         program, size = self._program, self._stream.size

@@ -16,7 +16,7 @@ from math import prod
 from deltamark.dataflow.operators.iterate import Iterate, Variable, closing, free, inside
 from deltamark.dataflow.operators.join import Join
 from deltamark.dataflow.operators.linear import Concat, Filter, Negate, Project
-from deltamark.dataflow.operators.loop import MAX_ITERATIONS
+from deltamark.dataflow.operators.loop import MAX_ITERATIONS, check_key, check_value
 from deltamark.dataflow.operators.node import Node, walk
 from deltamark.dataflow.types import LARGEST, Field, Schema, Type, spanning
 from deltamark.errors import DeltamarkError
@@ -40,7 +40,9 @@ def looped(seed: Node, body: Body) -> Node:
         variable, built = _typed(seed, body, depth)
     finally:
         _depths.pop()
-    return Iterate(seed, built, depth, schema=variable.schema)
+    loop = Iterate(seed, built, depth, schema=variable.schema)
+    _check_widths(loop)
+    return loop
 
 
 def _typed(seed: Node, body: Body, depth: int) -> tuple[Node, Node]:
@@ -125,6 +127,17 @@ def _check_nesting(loop: Iterate, nodes: list[Node]) -> None:
     if loop.body not in nodes:
         actual = loop.body.operation
         raise DeltamarkError("a loop whose body does not use its rows", actual, "use the argument of the body")
+
+
+def _check_widths(loop: Iterate) -> None:
+    """Raise an error for keys and values that are too wide for a loop."""
+    for node in inside(loop):
+        if isinstance(node, Join):
+            check_key(node.left_keys, node.key_types)
+    end = closing(loop.body)
+    check_key(end.keys, [end.below.schema[name] for name in end.keys])
+    if end.of is not None:
+        check_value(end.of, end.below.schema[end.of])
 
 
 def _read(nodes: list[Node], body: Node) -> dict[Node, set[str]]:

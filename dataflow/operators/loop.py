@@ -84,11 +84,23 @@ def enter(stream: Stream, names: Sequence[str], *, is_beginning: bool) -> tuple[
     return block, Stream(program, size, out[0], out[1], columns.__getitem__, columns)
 
 
-def key_in_loop(stream: Stream, names: Sequence[str], types: Sequence[Type]) -> Key:
-    """Append the numbering of rows by key columns; refuse keys that do not pack, since a loop does not intern."""
+def check_key(names: Sequence[str], types: Sequence[Type]) -> None:
+    """Refuse keys that do not pack, since a loop does not intern."""
     if key_count(types) > MAX_PACKED_KEYS:
         actual = f"{', '.join(names)}: {key_count(types)} values"
         raise DeltamarkError("a key of a loop does not fit in 62 bits", actual, "declare narrower bounds")
+
+
+def check_value(name: str, type_: Type) -> None:
+    """Refuse values of which the reduction of a loop cannot keep the best."""
+    if not -LARGEST_VALUE < type_.low <= type_.high < LARGEST_VALUE:
+        actual = f"{name}: {type_.low}..{type_.high}"
+        raise DeltamarkError("a value of a loop does not fit in 62 bits", actual, "declare narrower bounds")
+
+
+def key_in_loop(stream: Stream, names: Sequence[str], types: Sequence[Type]) -> Key:
+    """Append the numbering of rows by key columns."""
+    assert key_count(types) <= MAX_PACKED_KEYS, "see check_key"
     return key_of(stream, names, types)
 
 
@@ -223,10 +235,6 @@ class LoopReduction:
         of = self.closing.of
         if of is None:
             return self.program.zeros
-        type_ = self.closing.below.schema[of]
-        if not -LARGEST_VALUE < type_.low <= type_.high < LARGEST_VALUE:
-            actual = f"{of}: {type_.low}..{type_.high}"
-            raise DeltamarkError("a value of a loop does not fit in 62 bits", actual, "declare narrower bounds")
         return reverse_order(stream, stream.column(of), self.complement)
 
     def stream(self, cells: ChangeCells) -> Stream:

@@ -225,7 +225,12 @@ def _with_fewer_keys(node: Node, sources: Sources) -> Node:
 
 
 def _reduces_only(node: Partners, sources: Sources) -> bool:
-    """Return whether a semijoin compares columns with values that they must have anyway."""
+    """Return whether a semijoin compares columns with values that they must have anyway.
+
+    One that compares nothing tests whether there are other rows at all.
+    """
+    if not node.equal:
+        return False
     left, right = set(node.rows.schema.names), set(node.others.schema.names)
     known = [_compared(node, each) for each in node.equal]
     return all(each is not None and sources.get(each[0]) == each[1] for each in known) and all(

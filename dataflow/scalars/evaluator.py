@@ -71,14 +71,16 @@ def condition(expression: Expression[K], column: Callable[[K], Cell]) -> Truth:
 class _Evaluator(Generic[K]):
     def __init__(self, column: Callable[[K], Cell]) -> None:
         self._column = column
-        self._cells: dict[int, Cell] = {}
-        """The values of expressions by their identity: an expression may be a part of several others."""
+        self._cells: dict[int, tuple[Expression[K], Cell]] = {}
+        """The values of expressions by their identity: an expression may be a part of several others. The expressions
+        are kept, too: another one could have the identity of one that is released, as those of row comparisons are.
+        """
 
     def cell(self, of: Expression[K]) -> Cell:
         """Compute an expression once, and add its place to errors."""
         if id(of) not in self._cells:
-            self._cells[id(of)] = self._placed(of)
-        return self._cells[id(of)]
+            self._cells[id(of)] = of, self._placed(of)
+        return self._cells[id(of)][1]
 
     def truth(self, of: Expression[K]) -> Truth:
         """Compute a condition once."""

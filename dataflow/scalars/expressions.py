@@ -318,12 +318,13 @@ class _Change(Generic[K, L]):
 
     def __init__(self, change: Callable[[K], Expression[L]]) -> None:
         self._change = change
-        self._done: dict[int, Expression[L]] = {}
+        self._done: dict[int, tuple[Expression[K], Expression[L]]] = {}
+        """The changed expressions by the identity of the others, which are kept: no other one has their identity."""
 
     def of(self, each: Expression[K]) -> Expression[L]:
         if id(each) not in self._done:
-            self._done[id(each)] = self._changed(each)
-        return self._done[id(each)]
+            self._done[id(each)] = each, self._changed(each)
+        return self._done[id(each)][1]
 
     def _all(self, each: tuple[Expression[K], ...]) -> tuple[Expression[L], ...]:
         return tuple(map(self.of, each))

@@ -42,17 +42,17 @@ class Columns:
 
     cells: Sequence[Cell]
     origins: Sequence[Origin]
-    examined: dict[int, Cell] = field(default_factory=dict)
-    """The values of the expressions that have been examined, by their identity."""
-    _places: dict[int, Place | None] = field(default_factory=dict)
+    examined: dict[int, tuple[Expression[int], Cell]] = field(default_factory=dict)
+    """The expressions that have been examined, with their values, by their identity."""
+    _places: dict[int, tuple[Expression[int], Place | None]] = field(default_factory=dict)
 
     def place(self, of: Expression[int]) -> Place | None:
         """Return the place of an expression, or else that of the first part of it or column that has one."""
         if id(of) not in self._places:
             parts = (self.origins[of.key](),) if isinstance(of, Column) else map(self.place, of.parts)
             known = of.place if isinstance(of.place, Place) and of.place.fragments else None
-            self._places[id(of)] = known or next(filter(None, parts), None)
-        return self._places[id(of)]
+            self._places[id(of)] = of, known or next(filter(None, parts), None)
+        return self._places[id(of)][1]
 
     def origin(self, of: Expression[int]) -> Origin:
         return partial(self.place, of)
@@ -134,8 +134,8 @@ class Diagnosis:
     def expression(self, of: Expression[int], columns: Columns) -> Cell:
         """Examine an expression once, and return its value."""
         if id(of) not in columns.examined:
-            columns.examined[id(of)] = self._examined(of, columns)
-        return columns.examined[id(of)]
+            columns.examined[id(of)] = of, self._examined(of, columns)
+        return columns.examined[id(of)][1]
 
     def _examined(self, of: Expression[int], columns: Columns) -> Cell:
         """Examine an expression. If it has a problem, its parts are examined, too."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from deltamark.dataflow.builder.keys import MAX_PACKED_KEYS
 from deltamark.dataflow.language.by_terms import only, projected
 from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.operators.derived import LeftJoin, Partners
@@ -22,7 +21,6 @@ from deltamark.dataflow.plan.terms import Ratio, Term, column, number, total
 from deltamark.dataflow.scalars.values import Cell, Value, unified_values, value_of
 from deltamark.dataflow.sql.problems import unsupported
 from deltamark.dataflow.sql.rows import Rows, scanned, stored_term
-from deltamark.dataflow.types import key_count
 
 Body = Callable[[Rows], Rows]
 """Derives the rows of an iteration from those of the one before."""
@@ -53,10 +51,7 @@ class Recursion:
             derived = Collection(_expanded(self._derived(rows, like).node, rows.node))
             return derived.concat(first).distinct()
 
-        looped = first.iterate(iteration)
-        if key_count(field.type for field in looped.schema.fields) > MAX_PACKED_KEYS:
-            raise unsupported("a recursion whose rows have over 62 bits", remedy="narrow the bounds of its columns")
-        return self._rows(looped, len(like))
+        return self._rows(first.iterate(iteration), len(like))
 
     def _like(self) -> Sequence[Value]:
         """Return a value of the kind and the scale of each column, which are those of the seed and of derived rows."""

@@ -14,9 +14,11 @@ from support.random_plans.streams import Streams, cut, inputs_of, spoiled, strea
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.operators.iterate import Iterate
 from deltamark.dataflow.operators.node import walk
 from deltamark.dataflow.operators.null_row import NullRow
 from deltamark.dataflow.runtime.dataflow import Dataflow
+from deltamark.dataflow.spark.planning.stage_planner import plan_stages
 from deltamark.errors import DeltamarkError
 from fuzz.begun import BEGINS, WITHOUT_DEBTS, Begin, begun, takes_debts
 from fuzz.example import (
@@ -35,6 +37,7 @@ from fuzz.example import (
 )  # fmt: skip
 from fuzz.plans import grown_with_queries
 
+NO_LOOPS = "a loop cannot run on Spark"
 SLICE_ROWS = (64, 1, 2, 3, 5, 16)
 
 
@@ -166,6 +169,9 @@ class InStages(Fed):
         return self.shards, "shard"
 
     def check(self) -> None:
+        if any(isinstance(node, Iterate) for node in walk(self.collection.node)):
+            self.refuse()
+            return
         wanted = self.expected(self.streams)
         wanted.has_shards = self.shards > 1
         with (
@@ -173,6 +179,16 @@ class InStages(Fed):
             closing(Pieces(self.collection, self.shards, self.everywhere, self.order + 1)) as pieces,
         ):
             check(pieces, self.collection, self.streams, self.feeds, wanted)
+
+    def refuse(self) -> None:
+        """Check that Spark refuses the plan when it is opened: texts of SQL are read before an engine is chosen."""
+        try:
+            plan_stages(self.collection, self.shards)
+        except DeltamarkError as error:
+            if error.cause == NO_LOOPS:
+                return
+            raise
+        raise WrongError("no error", f"expected: {NO_LOOPS}")
 
 
 Parts = tuple[Collection, Sequence[str], Streams, list[list[int]], int]

@@ -25,6 +25,7 @@ CONSTRUCTS = {
     "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "CROSS JOIN", "JOIN", "comma join", "joined by <", "LATERAL", "VALUES",
     "EXISTS", "NOT EXISTS, correlated", "IN query", "NOT IN query", "NOT IN query, correlated", "IN list",
     "NOT IN list", "NULL in a list", "scalar subquery", "scalar subquery, correlated", "scalar subquery with LIMIT 1",
+    "scalar subquery of a group",
     "GROUP BY", "GROUP BY of an expression", "HAVING", "count(*)", "count(x)", "count(DISTINCT x)", "sum", "avg(x)",
     "min", "max", "FILTER", "DISTINCT", "UNION ALL", "UNION", "INTERSECT", "EXCEPT", "INTERSECT ALL", "EXCEPT ALL",
     "CTE", "CTE used twice", "ORDER BY LIMIT", "CASE", "coalesce", "nullif", "LIKE", "NOT LIKE", "BETWEEN", "IS NULL",
@@ -131,6 +132,15 @@ def test_a_query_whose_group_is_a_constant_of_a_call_is_unfit():
     TALLY.clear()
     replace(drawn, query=Part("query", (text,))).run()
     assert TALLY == {"unfit: a group is a constant of a call": 1}
+
+
+@pytest.mark.parametrize(
+    "refused", {"SELECT substring('a', 1::HUGEINT)": "No function matches", "SELECT x9": "Referenced column"}.items()
+)
+def test_a_query_that_duckdb_refuses_is_a_fault_with_the_kind_of_the_error(refused):
+    text, problem = refused
+    with pytest.raises(WrongError, match=f"DuckDB refuses the query: Binder Error: {problem}"):
+        replace(query_example(Seeded(0)), query=Part("query", (text,))).run()
 
 
 def test_a_timestamp_at_midnight_may_be_a_date():

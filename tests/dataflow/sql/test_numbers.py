@@ -57,6 +57,7 @@ QUERIES = {
     "share of a total": "SELECT k, 100.0 * sum(p) / (SELECT sum(w) FROM t) FROM t GROUP BY k",
     "cast": "SELECT k, CAST(n / nullif(m, 0) AS DECIMAL(9, 2)), CAST(g AS DOUBLE), CAST(n AS FLOAT) * 0.1 FROM t",
     # doubles
+    "rounded twice": "SELECT round(round(g, 3) * h, 1) x, round(round(round(h, 2) / 3, 1) * g, -1) y FROM t",
     "arithmetic": "SELECT g + h, g - h, g * h, g / h, -g, abs(g), floor(g), ceil(h), round(g, 1), g % 0.75 FROM t",
     "sums": "SELECT k, sum(g), avg(g), count(g), sum(g) FILTER (WHERE h > 0), sum(DISTINCT g) FROM t GROUP BY k",
     "a sum of all": "SELECT sum(g), avg(h), min(g), max(g), sum(g * 2) FROM t",

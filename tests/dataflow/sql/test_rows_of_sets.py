@@ -37,6 +37,7 @@ QUERIES = {
     },
     "NULL in a row": "SELECT (a, NULL) = (1, NULL) AS x, (a, NULL) < (1, NULL) AS y, (a, b) IS NULL AS z FROM t",
     "distinct": "SELECT (a, b) IS DISTINCT FROM (1, 2) AS x, (a, b) IS NOT DISTINCT FROM (b, a) AS y FROM t",
+    "several": "SELECT (a, b) > (1, 2) x FROM t WHERE (a, b) = (1, 2) OR (a, b) = (2, 1) OR (b, a) > (1, 1)",
     "BETWEEN": "SELECT a, b FROM t WHERE (a, b) BETWEEN (0, 1) AND (b, 2)",
     "nested": "SELECT (a, (b, 1)) <= (1, (2, a)) AS x FROM t",
     "range": "SELECT i, a FROM range(3) AS r(i) JOIN t ON i = a",

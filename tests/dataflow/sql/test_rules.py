@@ -60,6 +60,9 @@ KEPT = {
     "a semijoin with other rows": (
         f"SELECT t.a, sum(u.c) s {OF_T_AND_U.replace('FROM u', 'FROM (SELECT c AS a, d AS c FROM v)')}", {Join: 2},
     ),
+    "a semijoin that compares nothing": (
+        "SELECT 0 AS k FROM t SEMI JOIN (FROM v WHERE d > 2) ON TRUE GROUP BY GROUPING SETS ((k), ())", {Join: 1},
+    ),
     "an antijoin": (f"SELECT t.a, sum(u.c) s {OF_T_AND_U.replace(' IN ', ' NOT IN ')}", {}),
     "the largest value of another group": (
         "SELECT a, c FROM u WHERE c = (SELECT max(c) FROM u o WHERE o.a = u.c)", {Join: 1},

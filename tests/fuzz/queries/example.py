@@ -110,7 +110,8 @@ class Queries:
         except duckdb.Error as error:
             if CONSTANT_GROUP in str(error):
                 raise UnfitError("a group is a constant of a call") from error
-            raise WrongError("DuckDB refuses the query", str(error)) from error
+            problem = _general(str(error).splitlines()[0])
+            raise WrongError(f"DuckDB refuses the query: {problem}", str(error)) from error
 
     def _maintain(self, collection: Collection) -> list[Batch]:
         with closing(Dataflow(collection, workers=self.workers)) as dataflow:

@@ -18,6 +18,8 @@ def scalar(w: Writer, sort: str, scope: Scope) -> Part:
         query, _ = selects.ordered(w, [sort], outer, scope.nest - 1, most=1)
         return Part(sort, ("(", query, ")"), "scalar subquery with LIMIT 1")
     source, rows = selects.source(w, scope.nest - 1)
+    if outer is not None and w.chance(25) and (group := _of_a_group(w, sort, outer, (source, rows))) is not None:
+        return group
     rows = replace(rows, outer=outer)
     where = selects.where(w, rows)
     grouped = Scope(rows=rows)
@@ -27,6 +29,19 @@ def scalar(w: Writer, sort: str, scope: Scope) -> Part:
         having = Part("clause", (" HAVING ", conditions.condition(w, grouped, 1)), "HAVING in a scalar subquery")
     pieces = ("(", Part("query", ("SELECT ", one, " FROM ", source, where, having)), ")")
     return Part(sort, pieces, "scalar subquery" if outer is None else "scalar subquery, correlated")
+
+
+def _of_a_group(w: Writer, sort: str, outer: Scope, given: tuple[Part, Scope]) -> Part | None:
+    """Draw an aggregate of the group of a column of the query around: NULL if there is no such group."""
+    source, rows = given
+    pairs = selects.pairs_of(rows.columns, outer.columns)
+    if not pairs:
+        return None
+    key, other = w.pick(pairs)
+    tests = listed([*rows.links, Part("truth", (f"{key.text} = {other.text}",))], " AND ")
+    one = _with_aggregate(w, sort, Scope(rows=rows.flat()))
+    query = Part("query", ("SELECT ", one, " FROM ", source, " WHERE ", tests, f" GROUP BY {key.text}"))
+    return Part(sort, ("(", query, ")"), "scalar subquery of a group")
 
 
 def _with_aggregate(w: Writer, sort: str, grouped: Scope) -> Part:

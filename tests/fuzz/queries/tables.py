@@ -54,7 +54,7 @@ DATES = (
 MOMENTS = tuple(map(dt.datetime.fromisoformat, (
     "1992-01-01", "1991-12-31 23:59:59.999999", "1992-02-29 12:30:00", "1992-01-01 00:00:01", "1993-02-28 13:00:00",
 )))  # fmt: skip
-DOUBLES = (0.0, 0.5, -2.25, 3.0, math.nan, math.inf)
+DOUBLES = (0.0, 0.5, -2.25, 3.0, math.nan, math.inf, -math.inf, 2.0**-1074)
 """Doubles whose sums DuckDB computes without rounding."""
 
 TYPES = {

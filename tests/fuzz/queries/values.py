@@ -241,7 +241,7 @@ COMPOSITES: dict[str, list[Make]] = {
         _call("text", "left(", "text 8|-1|-3", "left of any length"),
         _call("text", "right(", "text 0|1|9|-2", "right"),
         _call("text", "substring(", "text -3|0|4 8|40", "substring of any length"),
-        _call("text", "substring(", "text int", "substring of a place"),
+        _call("text", "substring(", "text int", "substring of a place", "::BIGINT)"),  # a sum is a HUGEINT
         _binary("text", "||", left="text", right="text"),
         _binary("text", "||", left="text", right="text"),
         _binary("text", "||", left="text", right="int"),
@@ -310,6 +310,7 @@ def _calls(w: Writer, sort: str, rows: Scope) -> Part:
             name = w.pick(["median", "stddev_samp", "var_pop"])
             call = Part("double", (f"{name}({distinct}", value(w, "int", rows, depth), ")"), name)
             return call if name == "median" else Part("double", ("round(", call, ", 3)"), "rounded aggregate")
+        of = w.pick([of, "float"])
         return Part("double", (f"avg({distinct}", value(w, of, rows, depth), ")"), f"avg({distinct}x)")
     names = {"min": 3, "max": 3, "sum": 5, "sum(DISTINCT": 1} if sort in NUMBERS else {"min": 1, "max": 1}
     name = w.weighted(names)

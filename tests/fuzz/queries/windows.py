@@ -25,7 +25,7 @@ OFFSETS = (
     "RANGE BETWEEN 1 FOLLOWING AND 3 FOLLOWING",
 )
 EXCLUSIONS = ("", "", "", " EXCLUDE CURRENT ROW", " EXCLUDE GROUP", " EXCLUDE TIES")
-SORTS = ("int", "decimal", "double", "date", "text", "truth")
+SORTS = ("int", "decimal", "double", "date", "text", "truth", "float", "moment")
 
 
 def can_be_drawn(sort: str, scope: Scope) -> bool:

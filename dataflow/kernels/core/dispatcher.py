@@ -7,6 +7,7 @@ of LLVM code.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, TypeAlias
 
 from llvmlite import ir
@@ -44,6 +45,15 @@ def kernel(function: Callable[..., Any]) -> Kernel:
     dispatcher = KernelDispatcher(function, locals={}, targetoptions=OPTIONS)
     dispatcher.enable_caching()
     return dispatcher
+
+
+@cache
+def code_of(kernel: Kernel, *kinds: types.Type) -> int:
+    """Return the address of the compiled code of a kernel for some types of arguments, which is loaded or compiled."""
+    kernel.compile(kinds)
+    compiled = kernel.overloads[kinds]
+    address: int = compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
+    return address
 
 
 inline = njit(error_model="numpy", inline="always")

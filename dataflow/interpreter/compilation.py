@@ -27,7 +27,7 @@ from deltamark.dataflow import kernels, operators
 from deltamark.dataflow.interpreter.run import run
 from deltamark.dataflow.interpreter.service import serve
 from deltamark.dataflow.kernels.core.dispatcher import Kernel, code_of
-from deltamark.dataflow.kernels.core.steps import Step, signature
+from deltamark.dataflow.kernels.core.steps import Step, code
 
 ROOT = Path(deltamark.__file__).parents[1]
 """The directory of the package."""
@@ -57,7 +57,7 @@ def compile_kernels(report: Report) -> None:
 def load_kernels() -> None:
     """Load all kernels, so that no program has to load its own, or compile those that are not in the cache."""
     for each in _step_kernels():
-        code_of(each, *signature(each))
+        code(each)
     code_of(run, types.int64, types.int64)
     code_of(serve, types.int64)
 
@@ -98,7 +98,7 @@ def _compile_from_pipe() -> None:
     ordered = _step_kernels()
     while number := os.read(0, 1):
         each = ordered[number[0]]
-        code_of(each, *signature(each))
+        code(each)
         os.write(1, b".")
 
 

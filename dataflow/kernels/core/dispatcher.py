@@ -7,7 +7,6 @@ of LLVM code.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any, TypeAlias
 
 from llvmlite import ir
@@ -47,7 +46,6 @@ def kernel(function: Callable[..., Any]) -> Kernel:
     return dispatcher
 
 
-@cache
 def code_of(kernel: Kernel, *kinds: types.Type) -> int:
     """Return the address of the compiled code of a kernel for some types of arguments, which is loaded or compiled."""
     kernel.compile(kinds)

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, get_type_hints
-
-from numba import types
 
 from deltamark.dataflow.kernels.core.blocks import Array, Block, Operator, SizedOperator, kernel_type
 from deltamark.dataflow.kernels.core.dispatcher import Kernel, code_of
@@ -51,7 +50,7 @@ class Step:
     def call(self, address: int) -> tuple[int, int]:
         """Return the address of the kernel's code, and of the block that it takes, given the block of the operator."""
         taken = getattr(self.block(address), self.field).address if self.field else address
-        return code_of(self.kernel, *signature(self.kernel)), taken
+        return code(self.kernel), taken
 
     def idle_words(self, address: int) -> tuple[int, ...]:
         """Return the addresses of words that are all 0 while the operator of a block is idle."""
@@ -91,9 +90,10 @@ def arguments(kernel: Kernel) -> list[Any]:
     return [hint for name, hint in get_type_hints(kernel.py_func).items() if name != "return"]
 
 
-def signature(kernel: Kernel) -> tuple[types.Type, ...]:
-    """Return the types of the arguments of a kernel."""
-    return tuple(map(kernel_type, arguments(kernel)))
+@cache
+def code(kernel: Kernel) -> int:
+    """Return the address of the code of a kernel of a step, which is loaded or compiled."""
+    return code_of(kernel, *map(kernel_type, arguments(kernel)))
 
 
 def words_of(block: Block, *names: str) -> tuple[int, ...]:

@@ -25,10 +25,10 @@ from deltamark.dataflow.kernels.core.blocks import (
     Vector,
     Vectors,
 )
-from deltamark.dataflow.kernels.core.dispatcher import Kernel, code_of, inline, kernel
+from deltamark.dataflow.kernels.core.dispatcher import Kernel, inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import end_group, prefetch, wraps
 from deltamark.dataflow.kernels.core.memory import Memory
-from deltamark.dataflow.kernels.core.steps import Step, arguments, doubled, move_table, signature, step, words_of
+from deltamark.dataflow.kernels.core.steps import Step, arguments, code, doubled, move_table, step, words_of
 from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, add
 from deltamark.dataflow.kernels.hashing.hash_set import MAX_HASH, find_slot, move_entries, remove
 from deltamark.dataflow.kernels.hashing.mixing import mix
@@ -396,12 +396,12 @@ def update_groups(op: GroupedRowsBlock) -> int:
 @kernel
 def _end_time(op: GroupedRowsBlock) -> int:
     """Process the groups that the open time has touched; return an error, or 0."""
-    groups, touched, code = op.groups, op.touched, op.ending
+    groups, touched, ending = op.groups, op.touched, op.ending
     for place in range(op.touched_count):
         group_id = touched[place]
         group = RowGroup(groups[GROUP_WORDS * group_id :].address)
         group.is_touched = 0
-        error = end_group(code, op.address, group_id, group.address)
+        error = end_group(ending, op.address, group_id, group.address)
         if error != 0:
             return error
     op.touched_count = 0
@@ -420,7 +420,7 @@ class GroupStep(Step):
 
     def ending_code(self) -> int:
         """Return the address of the code of the kernel that ends a time."""
-        return code_of(self.ending, *signature(self.ending))
+        return code(self.ending)
 
 
 def group_step(ending: Kernel) -> GroupStep:

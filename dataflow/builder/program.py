@@ -245,9 +245,7 @@ class Program:
         return self._add(step, fields, late=True)
 
     def _add(self, step: Step, fields: Mapping[str, int], *, late: bool) -> BlockAddress:
-        from deltamark.dataflow.interpreter.registry import OPCODES  # noqa: PLC0415  # it imports all operators
-
-        block = self.block(step.block, opcode=OPCODES[step], **fields)
+        block = self.block(step.block, **fields)
         self.ops.append(Op(step, block, self.part, late))
         return block
 
@@ -263,18 +261,18 @@ class Program:
         idle_table: makes the table of idle operators. It is valid until an operator is bound to other cells.
         """
         ops = in_order(ops)
-        blocks, idle = [op.block for op in ops], idle_table(ops, self.one)
+        calls, idle = [word for op in ops for word in op.step.call(op.block)], idle_table(ops, self.one)
         with self.building(self.base):
-            words = ProgramBlock.size_in_words + len(inputs) + len(blocks) + len(idle)
+            words = ProgramBlock.size_in_words + len(inputs) + len(calls) + len(idle)
             memory = BlockAddress(self.memory.reserve(words))
         table = memory + 8 * ProgramBlock.size_in_words
         rows = self.slice_rows or SLICE_ROWS * (1 if self.workers == 1 else WORKERS_SLICE_FACTOR)
         content = ProgramBlock.words(
-            inputs=len(inputs), input_blocks=table, ops=len(blocks), op_blocks=table + 8 * len(inputs),
+            inputs=len(inputs), input_blocks=table, ops=len(ops), calls=table + 8 * len(inputs),
             frontier=self.frontier, slice_rows=rows, workers=self.workers, worker=self.worker, fan_out=self.fan_out,
-            stop=self.stop, max_slice_rows=rows, idle=table + 8 * (len(inputs) + len(blocks)),
+            stop=self.stop, max_slice_rows=rows, idle=table + 8 * (len(inputs) + len(calls)),
         )  # fmt: skip
-        content += [*inputs, *blocks, *idle]
+        content += [*inputs, *calls, *idle]
         view(memory, len(content))[:] = content
         return Schedule(memory, ops)
 

@@ -1,1 +1,1 @@
-"""The interpreter: the registry of steps, the code made of it, and the loop that runs the operators of a program."""
+"""The interpreter: the loop that runs the operators of a program, and the compilation of all kernels before it runs."""

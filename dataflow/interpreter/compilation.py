@@ -1,8 +1,7 @@
 """The compilation of all kernels before their first use, in a process for each core.
 
-The processes compile the kernels of operators, with all that they call, and store them in the cache on disk. The
-interpreter, which calls all of them, is compiled at the end. A kernel that two of them call may be compiled twice.
-Measured on two cores: 30 s, instead of 51 s in one process.
+The processes compile the kernels of all steps, with all that they call, and store them in the cache on disk. A kernel
+that two of them call may be compiled twice.
 """
 
 # mypy: allow-untyped-calls
@@ -13,22 +12,22 @@ import gc
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from importlib import import_module
 from io import FileIO
 from pathlib import Path
+from pkgutil import walk_packages
 from types import ModuleType
-from typing import get_type_hints
 
 from numba import types
 
 import deltamark
-from deltamark.dataflow.interpreter.groups import update_groups
-from deltamark.dataflow.interpreter.registry import STEPS
+from deltamark.dataflow import kernels, operators
 from deltamark.dataflow.interpreter.run import run
 from deltamark.dataflow.interpreter.service import serve
-from deltamark.dataflow.kernels.core.blocks import Operator, kernel_type
-from deltamark.dataflow.kernels.core.dispatcher import Kernel, KernelDispatcher
+from deltamark.dataflow.kernels.core.dispatcher import Kernel, code_of
+from deltamark.dataflow.kernels.core.steps import Step, code
 
 ROOT = Path(deltamark.__file__).parents[1]
 """The directory of the package."""
@@ -42,17 +41,25 @@ Report = Callable[[int, int], None]
 
 def compile_kernels(report: Report) -> None:
     """Compile all kernels, and store them in the cache."""
-    kernels = len(_operator_kernels())
-    report(0, kernels + 1)
+    count = len(_step_kernels())
+    report(0, count + 1)
     with ExitStack() as stack:
-        results = _start(kernels, stack)
-        for done in range(1, kernels + 1):
+        results = _start(count, stack)
+        for done in range(1, count + 1):
             if not results.read(1):  # a process has failed; the error is raised below, if it is one of a kernel
                 break
-            report(done, kernels + 1)
-    run.compile((types.int64, types.int64))
-    serve.compile((types.int64,))
-    report(kernels + 1, kernels + 1)
+            report(done, count + 1)
+    load_kernels()
+    kernels.mark_compiled()
+    report(count + 1, count + 1)
+
+
+def load_kernels() -> None:
+    """Load all kernels, so that no program has to load its own, or compile those that are not in the cache."""
+    for each in _step_kernels():
+        code(each)
+    code_of(run, types.int64, types.int64)
+    code_of(serve, types.int64)
 
 
 def _start(kernels: int, stack: ExitStack) -> FileIO:
@@ -88,31 +95,24 @@ def _compile_from_pipe() -> None:
     Garbage is not collected. Measured: 37 CPU seconds in all instead of 40.
     """
     gc.disable()
-    kernels = _operator_kernels()
+    ordered = _step_kernels()
     while number := os.read(0, 1):
-        kernel = kernels[number[0]]
-        kernel.compile(_signature(kernel))
+        each = ordered[number[0]]
+        code(each)
         os.write(1, b".")
 
 
-def _operator_kernels() -> list[Kernel]:
-    """Return the kernels that the interpreter calls with the block of an operator, those with the most code first."""
-    called = [each for each in (update_groups, *(step.kernel for step in STEPS.values())) if _takes_operator(each)]
-    return sorted(called, key=lambda each: (-_size(each), each.__module__, each.__name__))
+def _step_kernels() -> list[Kernel]:
+    """Return the kernels of all steps, those with the most code first."""
+    called = dict.fromkeys(kernel for step in _steps() for kernel in step.kernels)
+    return sorted(called, key=lambda each: (-_size(each), each.__module__, each.py_func.__qualname__))
 
 
-def _takes_operator(kernel: Kernel) -> bool:
-    """Return whether a kernel takes a block. Numba's cache does not find closures that another process has compiled."""
-    if kernel.py_func.__closure__:
-        return False
-    hints = [hint for name, hint in get_type_hints(kernel.py_func).items() if name != "return"]
-    is_one = isinstance(kernel, KernelDispatcher) and len(hints) == 1 and isinstance(hints[0], type)
-    return is_one and issubclass(hints[0], Operator)
-
-
-def _signature(kernel: Kernel) -> tuple[types.Type, ...]:
-    hints = get_type_hints(kernel.py_func)
-    return tuple(kernel_type(hint) for name, hint in hints.items() if name != "return")
+def _steps() -> Iterator[Step]:
+    """Yield the steps of all modules of kernels and operators."""
+    for package in (kernels, operators):
+        for each in walk_packages(package.__path__, f"{package.__name__}."):
+            yield from (value for value in vars(import_module(each.name)).values() if isinstance(value, Step))
 
 
 def _size(kernel: Kernel) -> int:

@@ -7,17 +7,13 @@ time wait until the frontier has passed it.
 
 from __future__ import annotations
 
-from deltamark.dataflow.interpreter.groups import update_groups
-from deltamark.dataflow.interpreter.registry import define, run_step_source
 from deltamark.dataflow.kernels.batches import complete_batch
 from deltamark.dataflow.kernels.core.dispatcher import kernel
-from deltamark.dataflow.kernels.core.intrinsics import heed_signals
+from deltamark.dataflow.kernels.core.intrinsics import heed_signals, run_step
 from deltamark.dataflow.kernels.loops.iterate import IterateBlock, RepeatBlock
 from deltamark.dataflow.kernels.program import IDLE_BLOCK_WORDS, IdleBlock, ProgramBlock, adapt_slice, cut
 from deltamark.dataflow.kernels.status import BACK, DONE, FORWARD, WAITING
 from deltamark.dataflow.kernels.unread import skip_unread
-
-run_step = define(run_step_source(), update_groups=update_groups)
 
 STEPS_PER_POLL = 8
 """Operators that run between two calls of `heed_signals`. Not measured."""
@@ -46,16 +42,16 @@ def run(address: int, start: int) -> int:
             if idle.first == 0 and idle.second == 0 and idle.third == 0 and idle.fourth == 0:
                 at += idle.skipped
                 continue
-            op = program.op_blocks[at]
+            call = program.calls[2 * at :]
             program.running = at
-            status = run_step(op)
+            status = run_step(call[0], call[1])
             steps += 1
             if steps & (STEPS_PER_POLL - 1) == 0:
                 heed_signals()
             if status == FORWARD:
-                at += IterateBlock(op).length
+                at += IterateBlock(call[1]).length
             elif status == BACK:
-                at -= RepeatBlock(op).length + 1
+                at -= RepeatBlock(call[1]).length + 1
             elif status != DONE:
                 return 4 * at + status
             at += 1

@@ -7,6 +7,7 @@ to slice. A selection is a vector of row numbers in ascending order; the cell 0 
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import cast
 
 from deltamark.dataflow.kernels.core.blocks import Array, Array32, Cell, SizedOperator, Vector, vector_at
@@ -203,22 +204,33 @@ def _are_successive(rows: Array) -> bool:
     return differences == 0
 
 
+@inline
+def _applied(a: int, b: int) -> int:
+    """Stand for the function that a kernel applies."""
+    return a + b
+
+
+def _over_vectors(op: BinaryBlock) -> None:
+    """Apply a function to the rows of a slice."""
+    a, result = op.a, op.result
+    if op.b == 0:
+        constant = op.constant
+        for at in range(op.size):
+            result[at] = _applied(a[at], constant)
+    else:
+        b = vector_at(op.b)
+        for at in range(op.size):
+            result[at] = _applied(a[at], b[at])
+
+
 def _binary(name: str, function: Callable[[int, int], int]) -> Callable[[BinaryBlock], None]:
-    """Make the kernel that applies a function to the rows of a slice."""
+    """Make the kernel that applies a function. It is no closure, which numba's cache would not find again.
 
-    def over_vectors(op: BinaryBlock) -> None:
-        a, result = op.a, op.result
-        if op.b == 0:
-            constant = op.constant
-            for at in range(op.size):
-                result[at] = function(a[at], constant)
-        else:
-            b = vector_at(op.b)
-            for at in range(op.size):
-                result[at] = function(a[at], b[at])
-
-    over_vectors.__qualname__ = name  # of which the linker's name is made; see `kernel`
-    return cast("Callable[[BinaryBlock], None]", kernel(over_vectors))
+    The linker's name and that of the cached file are made of the qualified name; see `kernel`.
+    """
+    copy = FunctionType(_over_vectors.__code__, globals() | {"_applied": function}, name)
+    copy.__annotations__, copy.__qualname__ = _over_vectors.__annotations__, name
+    return cast("Callable[[BinaryBlock], None]", kernel(copy))
 
 
 add = _binary("add", inline(lambda a, b: a + b))

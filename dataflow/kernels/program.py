@@ -46,7 +46,8 @@ class ProgramBlock(Block):
     inputs: int
     input_blocks: Array
     ops: int
-    op_blocks: Array
+    calls: Array
+    """For each operator the address of the code of its kernel, and of the block that the kernel takes."""
     frontier: Cell
     """The end of the superstep."""
     slice_rows: int

@@ -190,7 +190,7 @@ def _aggregate(stream: Stream, node: Aggregate, append: AppendOperator) -> Strea
 def _add_prefix_aggregate(program: Program, step: Step, **fields: int) -> BlockAddress:
     """Append a prefix aggregate over an aggregate, which is made of `fields`; return the aggregate's block."""
     until = program.cell()
-    block = program.block(step.block, opcode=0, **fields | {"frontier": until})
+    block = program.block(step.block, **fields | {"frontier": until})
     program.add_meeting(
         PREFIX_AGGREGATE, aggregate=block, frontier=program.frontier, until=until,
         places=program.memory.reserve(UNBOUNDED_WORDS),

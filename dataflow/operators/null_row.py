@@ -75,7 +75,7 @@ class NullRowBlock(GroupedRowsBlock):
 
 
 @kernel
-def null_row(op: NullRowBlock, group: RowGroup) -> int:
+def null_row(op: NullRowBlock, _group_id: int, group: RowGroup) -> int:
     """End a time; return an error, or 0."""
     rows, slot = op.rows, group.row_chain
     left = rows.used

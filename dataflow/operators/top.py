@@ -120,7 +120,7 @@ def _row_at(rows: RowTable, slot: int) -> PlacedRow:
 
 
 @kernel
-def top(op: TopBlock, group: RowGroup) -> int:
+def top(op: TopBlock, _group_id: int, group: RowGroup) -> int:
     """End a time; return an error, or 0."""
     rows, order, slot, matters = op.rows, op.order, group.row_chain, False
     while slot > 0:

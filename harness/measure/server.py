@@ -20,6 +20,7 @@ from typing import ClassVar, Generic
 import msgspec
 from msgspec.structs import replace
 
+from deltamark.dataflow.interpreter.compilation import load_kernels
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.registry import workload
 from deltamark.harness.benchmarks.cell import Cell, cells_of
@@ -117,7 +118,8 @@ class QueryServer(Server[Cell]):
         """The child with an open session, kept for the next cells with the same engine, master and workers."""
 
     def warm(self, benchmark: str) -> WarmReply:
-        """Compile or load the kernels with the first rows of a query."""
+        """Compile or load all kernels, and run the first rows of a query."""
+        load_kernels()
         for cell in cells_of(benchmark, self._dataset.manifest.sf):
             with suppress(*REFUSALS):
                 self._warm(cell)

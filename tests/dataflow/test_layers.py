@@ -14,9 +14,8 @@ LAYERS = (
 )  # fmt: skip
 """The packages and modules of `dataflow`, each of which imports from those before it."""
 
-UPWARD = {("language", "explain"), ("language", "passes"), ("builder", "interpreter")}
-"""The exceptions: `Collection.explain` and `optimized` import what they call, and a program the interpreter, which
-imports all operators, when it is built and when it runs."""
+UPWARD = {("language", "explain"), ("language", "passes")}
+"""The exceptions: `Collection.explain` and `optimized` import what they call."""
 
 ENGINE = "deltamark.dataflow."
 

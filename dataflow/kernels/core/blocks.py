@@ -440,9 +440,7 @@ class Block:
 
 
 class Operator(Block):
-    """A block that the interpreter runs; its first word is its opcode."""
-
-    opcode: int
+    """A block that the interpreter runs."""
 
 
 class SizedOperator(Operator):

@@ -46,6 +46,14 @@ def kernel(function: Callable[..., Any]) -> Kernel:
     return dispatcher
 
 
+def code_of(kernel: Kernel, *kinds: types.Type) -> int:
+    """Return the address of the compiled code of a kernel for some types of arguments, which is loaded or compiled."""
+    kernel.compile(kinds)
+    compiled = kernel.overloads[kinds]
+    address: int = compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
+    return address
+
+
 inline = njit(error_model="numpy", inline="always")
 """Insert a function into each kernel that calls it."""
 

@@ -314,6 +314,28 @@ def heed_signals(_typing: object) -> Generated:
 
 
 @instruction
+def run_step(_typing: object, _code: object, _block: object) -> Generated:
+    """Call the kernel of a step by the address of its code; return its status, or 0 if it returns nothing."""
+    return types.int64(types.int64, types.int64), _call_code
+
+
+@instruction
+def end_group(_typing: object, _code: object, _block: object, _group_id: object, _group: object) -> Generated:
+    """Call the kernel that ends a time for a group by the address of its code; return an error, or 0."""
+    return types.int64(types.int64, types.int64, types.int64, types.int64), _call_code
+
+
+def _call_code(context: CPUContext, builder: ir.IRBuilder, sig: Signature, args: Sequence[ir.Value]) -> ir.Value:
+    """Generate the call of a kernel by the address of its code, as numba generates that by its name."""
+    kind = context.call_conv.get_function_type(sig.return_type, sig.args[1:])
+    code = builder.inttoptr(args[0], kind.as_pointer())
+    status, result = context.call_conv.call_function(builder, code, sig.return_type, sig.args[1:], args[1:])
+    with cgutils.if_unlikely(builder, status.is_error):
+        context.call_conv.return_status_propagate(builder, status)
+    return result
+
+
+@instruction
 def yield_core(_typing: object) -> Generated:
     """Let another thread run on this core, if one is ready."""
 

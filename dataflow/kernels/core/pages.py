@@ -18,7 +18,6 @@ import os
 import struct
 from collections import deque
 from dataclasses import dataclass, replace
-from pathlib import Path
 from threading import RLock
 from typing import NamedTuple
 
@@ -148,21 +147,29 @@ def unmap(mapping: Mapping) -> None:
 
 def touched(start: int, end: int) -> tuple[Extent, ...]:
     """Return the pages of a range that are in memory, or swapped out; nothing if this kernel cannot tell."""
-    found, extents = list[Extent](), np.empty((SCANNED_EXTENTS, 3), np.uint64)
     try:
-        with Path("/proc/self/pagemap").open("rb") as pages:
-            while start < end:
-                words = 96, 0, start, end, 0, extents.ctypes.data, len(extents), 0, ZERO, ZERO, PRESENT | SWAPPED, HUGE
-                request = bytearray(struct.pack("12Q", *words))
-                count = fcntl.ioctl(pages, PAGEMAP_SCAN, request)
-                (start,) = struct.unpack_from("Q", request, 32)
-                found += [
-                    Extent(at, stop, HUGE_PAGE_BYTES if categories & HUGE else PAGE_BYTES)
-                    for at, stop, categories in extents[:count].tolist()
-                ]
+        return tuple(scan(start, end, PRESENT | SWAPPED))
     except OSError:
         return ()
-    return tuple(found)
+
+
+def scan(start: int, end: int, categories: int) -> list[Extent]:
+    """Return the pages of a range in one of some categories; before Linux 6.7 an OSError is raised."""
+    found, extents = list[Extent](), np.empty((SCANNED_EXTENTS, 3), np.uint64)
+    pages = os.open("/proc/self/pagemap", os.O_RDONLY)
+    try:
+        while start < end:
+            words = 96, 0, start, end, 0, extents.ctypes.data, len(extents), 0, ZERO, ZERO, categories, HUGE
+            request = bytearray(struct.pack("12Q", *words))
+            count = fcntl.ioctl(pages, PAGEMAP_SCAN, request)
+            (start,) = struct.unpack_from("Q", request, 32)
+            found += [
+                Extent(at, stop, HUGE_PAGE_BYTES if kind & HUGE else PAGE_BYTES)
+                for at, stop, kind in extents[:count].tolist()
+            ]
+    finally:
+        os.close(pages)
+    return found
 
 
 class Pool:

@@ -3,17 +3,19 @@
     CONSOLIDATE = step(consolidate, idle=("size", "held", "out_size"), grow=_grow, ends_times=True)
 
 `program.add(CONSOLIDATE, size=...)` appends an operator that runs the kernel over a block, whose class is in the
-annotation of the kernel. `dataflow/interpreter/registry.py` numbers all steps, and makes the code that runs them.
+annotation of the kernel. The interpreter calls the kernel by the address of its compiled code, so a process loads or
+compiles the kernels of its programs alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, get_type_hints
 
-from deltamark.dataflow.kernels.core.blocks import Array, Block, Operator, SizedOperator
-from deltamark.dataflow.kernels.core.dispatcher import Kernel
+from deltamark.dataflow.kernels.core.blocks import Array, Block, Operator, SizedOperator, kernel_type
+from deltamark.dataflow.kernels.core.dispatcher import Kernel, code_of
 from deltamark.dataflow.kernels.core.memory import Memory
 
 Grow = Callable[[Memory, Any], object]
@@ -27,18 +29,28 @@ Idle = tuple[str, ...] | Callable[[Any], tuple[int, ...]]
 class Step:
     """A kernel that the interpreter runs.
 
-    name: that of the kernel in the interpreter; field: the field of the block that the kernel takes instead of the
-    block; idle: empty if the operator must run in every slice; ends_times: whether it emits when a time ends.
+    kernel: returns a status, or nothing; name: that of the kernel in errors; field: the field of the block that the
+    kernel takes instead of the block; idle: empty if the operator must run in every slice; ends_times: whether it emits
+    when a time ends.
     """
 
-    name: str
     kernel: Kernel
+    name: str
     block: type[Operator]
     field: str
-    has_status: bool
     idle: Idle
     grow: Grow | None
     ends_times: bool
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The kernels that are compiled for the step."""
+        return (self.kernel,)
+
+    def call(self, address: int) -> tuple[int, int]:
+        """Return the address of the kernel's code, and of the block that it takes, given the block of the operator."""
+        taken = getattr(self.block(address), self.field).address if self.field else address
+        return code(self.kernel), taken
 
     def idle_words(self, address: int) -> tuple[int, ...]:
         """Return the addresses of words that are all 0 while the operator of a block is idle."""
@@ -64,20 +76,24 @@ def step(
 
     idle: by default the size of a block that does nothing without rows; of other blocks nothing.
     """
-    (argument, *_), result = _hints(kernel)
-    block, field = field_of or (argument, "")
+    block, field = field_of or (arguments(kernel)[0], "")
     if idle is None:
         idle = ("size",) if issubclass(block, SizedOperator) else ()
     return Step(
-        name=name or kernel.py_func.__qualname__, kernel=kernel, block=block, field=field,
-        has_status=result is int, idle=idle, grow=grow, ends_times=ends_times,
+        kernel=kernel, name=name or kernel.py_func.__qualname__, block=block, field=field, idle=idle, grow=grow,
+        ends_times=ends_times,
     )  # fmt: skip
 
 
-def _hints(kernel: Kernel) -> tuple[list[Any], Any]:
-    hints = get_type_hints(kernel.py_func)
-    result = hints.pop("return")
-    return list(hints.values()), result
+def arguments(kernel: Kernel) -> list[Any]:
+    """Return the classes of the arguments of a kernel."""
+    return [hint for name, hint in get_type_hints(kernel.py_func).items() if name != "return"]
+
+
+@cache
+def code(kernel: Kernel) -> int:
+    """Return the address of the code of a kernel of a step, which is loaded or compiled."""
+    return code_of(kernel, *map(kernel_type, arguments(kernel)))
 
 
 def words_of(block: Block, *names: str) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 import llvmlite.binding
 from numba import types
 
-from deltamark.dataflow.kernels.core.dispatcher import Kernel
+from deltamark.dataflow.kernels.core.dispatcher import Kernel, code_of
 from deltamark.dataflow.kernels.core.guard import OutOfBoundsError
 
 HEEDED = "deltamark_heeded"
@@ -87,11 +87,8 @@ class Unlocked:
     """A kernel over words, whose calls do not hold the lock of Python. Its thread must be `heeding` words."""
 
     def __init__(self, kernel: Kernel, *kinds: types.Type) -> None:
-        kernel.compile(kinds)
-        compiled = kernel.overloads[kinds]
-        address = compiled.library.get_pointer_to_function(compiled.fndesc.llvm_func_name)
         pointer, words = ctypes.c_void_p, [ctypes.c_int64] * len(kinds)
-        self._function = ctypes.CFUNCTYPE(ctypes.c_int32, pointer, pointer, *words)(address)
+        self._function = ctypes.CFUNCTYPE(ctypes.c_int32, pointer, pointer, *words)(code_of(kernel, *kinds))
 
     def __call__(self, *words: int) -> int:
         """Call the kernel; return its result."""

@@ -10,6 +10,8 @@ The rows of a large group are divided into buckets by a hash of some columns.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from deltamark.dataflow.kernels.core.blocks import (
     NONE,
     Array,
@@ -24,12 +26,14 @@ from deltamark.dataflow.kernels.core.blocks import (
     Vectors,
 )
 from deltamark.dataflow.kernels.core.dispatcher import Kernel, inline, kernel
-from deltamark.dataflow.kernels.core.intrinsics import prefetch, wraps
+from deltamark.dataflow.kernels.core.intrinsics import end_group, prefetch, wraps
 from deltamark.dataflow.kernels.core.memory import Memory
-from deltamark.dataflow.kernels.core.steps import Step, doubled, move_table, step, words_of
+from deltamark.dataflow.kernels.core.steps import Step, arguments, code, doubled, move_table, step, words_of
 from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, add
 from deltamark.dataflow.kernels.hashing.hash_set import MAX_HASH, find_slot, move_entries, remove
 from deltamark.dataflow.kernels.hashing.mixing import mix
+from deltamark.dataflow.kernels.status import DONE, FAILED, NEEDS_ROOM
+from deltamark.dataflow.types import FOREVER
 
 
 class BucketBlock(SizedOperator):
@@ -156,6 +160,8 @@ class GroupedRowsBlock(Operator):
     keys: KeyMap
     groups: Array
     """The state of each key id: GROUP_WORDS words."""
+    ending: int
+    """The address of the code of the kernel that ends a time for a group."""
     frontier: Cell
     open_time: int = 0
     touched: Array
@@ -352,11 +358,74 @@ def _grow_table(memory: Memory, rows: RowTable) -> None:
     move_table(memory, rows.table, slots, lambda table: rehash(rows, table, slots - 1))
 
 
+@kernel
+def update_groups(op: GroupedRowsBlock) -> int:
+    """Add the updates of the slice, and process the groups of the times that end.
+
+    A failure is described by `op.error`.
+    """
+    rows, limits, frontier = op.rows, op.limits, op.frontier
+    has_limits = limits.address != 0
+    if needs_rehash(rows) or (has_limits and needs_rehash(limits)):
+        return NEEDS_ROOM
+    op.out_size = 0
+    hash_slice(rows)
+    size, times, at, limits_size, limit_times, limit = rows.size, rows.time, 0, 0, rows.time, 0
+    if has_limits:
+        hash_slice(limits)
+        limits_size, limit_times = limits.size, limits.time
+    while at < size or limit < limits_size:
+        time = times[at] if at < size else FOREVER
+        limit_time = limit_times[limit] if limit < limits_size else FOREVER
+        now = min(time, limit_time)
+        if now != op.open_time:
+            if op.touched_count > 0 and _end_time(op) != 0:
+                return FAILED
+            op.open_time = now
+        if time == now:
+            at = add_time(op, rows, at)
+        if limit_time == now:
+            limit = add_time(op, limits, limit)
+        if at < 0 or limit < 0:
+            return FAILED
+    if op.touched_count > 0 and op.open_time < frontier and _end_time(op) != 0:
+        return FAILED
+    return DONE
+
+
+@kernel
+def _end_time(op: GroupedRowsBlock) -> int:
+    """Process the groups that the open time has touched; return an error, or 0."""
+    groups, touched, ending = op.groups, op.touched, op.ending
+    for place in range(op.touched_count):
+        group_id = touched[place]
+        group = RowGroup(groups[GROUP_WORDS * group_id :].address)
+        group.is_touched = 0
+        error = end_group(ending, op.address, group_id, group.address)
+        if error != 0:
+            return error
+    op.touched_count = 0
+    return 0
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
 class GroupStep(Step):
-    """A step over grouped rows, whose kernel ends a time for one group: see `dataflow/interpreter/groups.py`."""
+    """A step over grouped rows. ending: the kernel that ends a time for one group."""
+
+    ending: Kernel
+
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        return self.kernel, self.ending
+
+    def ending_code(self) -> int:
+        """Return the address of the code of the kernel that ends a time."""
+        return code(self.ending)
 
 
-def group_step(kernel: Kernel) -> GroupStep:
-    """Declare a step over grouped rows by its kernel, which takes the block, the id of a group if need be, and it."""
-    one = step(kernel)
-    return GroupStep(**vars(one) | {"idle": _idle, "grow": _grow, "ends_times": True})
+def group_step(ending: Kernel) -> GroupStep:
+    """Declare a step over grouped rows by the kernel that takes the block, the id of a group, and the group."""
+    return GroupStep(
+        kernel=update_groups, ending=ending, name=ending.py_func.__qualname__, block=arguments(ending)[0], field="",
+        idle=_idle, grow=_grow, ends_times=True,
+    )  # fmt: skip

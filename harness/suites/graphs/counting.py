@@ -18,6 +18,7 @@ from numba import njit
 
 from deltamark.dataflow import kernels  # sets the cache of compiled code
 from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.interpreter.compilation import load_kernels
 from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.language.motif import Variant
 from deltamark.dataflow.motifs.static import StaticMotif, proposals
@@ -241,6 +242,7 @@ def left(stream: EdgeStream) -> Edges:
 
 def warm() -> None:
     """Compile or load the kernels, so that the children of this process inherit them."""
+    load_kernels()
     edges = Edges("three edges", np.array([0, 0, 1]), np.array([1, 2, 2]))
     for name in LOOPS:
         by_hand(name, edges)()

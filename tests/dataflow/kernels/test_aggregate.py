@@ -76,7 +76,7 @@ def new_aggregate(blocks, updates, keys, least=-LARGEST, most=LARGEST):
     """Make an aggregate that counts rows, and sums a column between bounds."""
     sums, out = 2, [blocks.vector(), blocks.vector()]
     return blocks.block(
-        AggregateBlock, opcode=0, size=updates.size, time=updates.time, diff=updates.diff, key=updates.columns[0],
+        AggregateBlock, size=updates.size, time=updates.time, diff=updates.diff, key=updates.columns[0],
         keys=keys.address, frontier=updates.frontier, sums=sums, values=blocks.words([0, updates.columns[1]]),
         state=blocks.room(), saved=blocks.room(), touched=blocks.room(), out_size=blocks.cell(),
         out_time=blocks.vector(), out_diff=blocks.vector(), out_key=blocks.vector(), out=blocks.words(out),
@@ -140,7 +140,7 @@ def test_a_threshold_emits_the_crossings_of_its_minimum(minimum, form):
         blocks = Blocks()
         updates, keys = Updates(blocks, 1), blocks.keys(form=form)
         op = blocks.block(
-            ThresholdBlock, opcode=0, size=updates.size, time=updates.time, diff=updates.diff, key=updates.columns[0],
+            ThresholdBlock, size=updates.size, time=updates.time, diff=updates.diff, key=updates.columns[0],
             keys=keys.address, frontier=updates.frontier, minimum=minimum, state=blocks.room(), saved=blocks.room(),
             touched=blocks.room(), out_size=blocks.cell(), out_time=blocks.vector(), out_diff=blocks.vector(),
             out_key=blocks.vector(),
@@ -167,7 +167,7 @@ class PrefixAggregates:
         self.aggregates = [new_aggregate(blocks, each, blocks.keys(form="direct"), **bounds) for each in self.updates]
         self.shards = [
             blocks.block(
-                PrefixAggregateBlock, opcode=0, aggregate=own.address, frontier=self.frontier, until=mine.frontier,
+                PrefixAggregateBlock, aggregate=own.address, frontier=self.frontier, until=mine.frontier,
                 places=blocks.room(), **meeting,
             )
             for own, mine, meeting in zip(self.aggregates, self.updates, blocks.meetings(workers), strict=True)

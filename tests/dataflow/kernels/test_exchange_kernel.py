@@ -41,7 +41,7 @@ class Exchange:
         for meeting in blocks.meetings(workers):
             updates, out = Updates(blocks, 3), [blocks.vector() for _ in range(5)]
             op = blocks.block(
-                ExchangeBlock, opcode=0, size=updates.size, columns=5,
+                ExchangeBlock, size=updates.size, columns=5,
                 inputs=blocks.words([updates.time, updates.diff, *updates.columns]), keys=keys,
                 key_columns=blocks.words(updates.columns), low=LOW, reciprocal=reciprocal(workers) if in_blocks else 0,
                 senders=senders or workers, receivers=receivers or workers, in_order=in_order,
@@ -164,7 +164,7 @@ class Deal:
         self._blocks, self._out, self._size = blocks, [blocks.vector() for _ in range(workers)], blocks.cell()
         self._ops = [
             blocks.block(
-                DealBlock, opcode=0, size=self._size, key_columns=blocks.words(columns), low=LOW,
+                DealBlock, size=self._size, key_columns=blocks.words(columns), low=LOW,
                 owners=blocks.vector(), out=out, out_size=blocks.cell(), **meeting, **fields,
             )
             for out, meeting in zip(self._out, blocks.meetings(workers), strict=True)
@@ -239,9 +239,9 @@ def test_the_places_of_a_worker_are_dense_and_expand_to_its_keys(offsets, worker
         keys = [low + each for each in offsets if owner(each, workers) == worker]
         size, places, result = memory.cell(len(keys)), memory.vector(), memory.vector()
         cell = memory.cell(memory.words(keys))
-        compact(memory.block(CompactBlock, opcode=0, size=size, keys=cell, low=low, reciprocal=reciprocal(workers),
+        compact(memory.block(CompactBlock, size=size, keys=cell, low=low, reciprocal=reciprocal(workers),
                              result=places))  # fmt: skip
-        expand(memory.block(ExpandBlock, opcode=0, size=size, places=places, low=low, workers=workers,
+        expand(memory.block(ExpandBlock, size=size, places=places, low=low, workers=workers,
                             worker=memory.cell(worker), result=result))  # fmt: skip
         assert memory.vector_values(result, len(keys)) == keys
         assert memory.vector_values(places, len(keys)) == [

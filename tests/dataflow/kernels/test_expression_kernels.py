@@ -70,7 +70,7 @@ class Slice:
     def run(self, kernel, kind, **fields):
         """Return the values that a kernel writes for the slice."""
         fields.setdefault("result", self.result)
-        kernel(self._blocks.block(kind, opcode=0, size=self._size, **fields))
+        kernel(self._blocks.block(kind, size=self._size, **fields))
         return self.values(fields["result"], self.size)
 
     def values(self, cell, size):
@@ -79,7 +79,7 @@ class Slice:
     def narrow(self, kernel, kind, **fields):
         """Return the rows that a filter keeps."""
         out_size = self._blocks.cell(-1)
-        kernel(self._blocks.block(kind, opcode=0, size=self._size, out=self.result, out_size=out_size, **fields))
+        kernel(self._blocks.block(kind, size=self._size, out=self.result, out_size=out_size, **fields))
         return self.values(self.result, view(out_size, 1)[0])
 
 

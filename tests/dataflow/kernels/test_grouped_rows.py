@@ -9,8 +9,6 @@ import numpy as np
 import pytest
 from support.engines.kernel_blocks import Blocks, Updates, random_slices
 
-from deltamark.dataflow.interpreter.groups import update_groups
-from deltamark.dataflow.interpreter.registry import OPCODES
 from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.groups import grouped_rows
@@ -51,7 +49,7 @@ class Operator:
             fields["limits"] = tables[1].address
         self.keys = blocks.keys(form="hashed" if key is not None else "direct")
         self.block = blocks.block(
-            step.block, opcode=OPCODES[step], rows=tables[0].address, keys=self.keys.address,
+            step.block, ending=step.ending_code(), rows=tables[0].address, keys=self.keys.address,
             groups=blocks.words([0] * GROUP_WORDS * 64), frontier=self.inputs[0].frontier, touched=blocks.room(),
             out_size=blocks.cell(), out_time=self.out[0], out_diff=self.out[1], out=blocks.words(self.out[2:]),
             **fields,
@@ -67,7 +65,7 @@ class Operator:
 
     def run(self):
         """Run over the slice; return the output, or None if the operator has failed."""
-        while (status := update_groups(self.block)) == NEEDS_ROOM:
+        while (status := grouped_rows.update_groups(self.block)) == NEEDS_ROOM:
             for table in (self.block.rows, self.block.limits):
                 if table.address != 0 and grouped_rows.needs_rehash(table):
                     entries = 2 * (table.mask + 1)

@@ -66,7 +66,7 @@ class Interner:
         )  # fmt: skip
         self.ops = [
             blocks.block(
-                InternBlock, opcode=0, interner=self.block.address, size=each.size, time=each.time, diff=each.diff,
+                InternBlock, interner=self.block.address, size=each.size, time=each.time, diff=each.diff,
                 inputs=blocks.words(each.columns), result=blocks.vector(), leads=int(place == 0),
             )
             for place, each in enumerate(self.streams)

@@ -31,7 +31,7 @@ def computed(numbers, *, less=0, power=1, is_root=0):
     result = blocks.vector()
     moments(
         blocks.block(
-            MomentBlock, opcode=0, size=blocks.cell(1), numbers=blocks.words(_cells(blocks, numbers)),
+            MomentBlock, size=blocks.cell(1), numbers=blocks.words(_cells(blocks, numbers)),
             slice_numbers=blocks.words([0] * len(numbers)), comoments=len(numbers) // 4, less=less, power=power,
             is_root=is_root, wide=blocks.words([0, 0]), result=result,
         )

@@ -108,7 +108,7 @@ class TestIndex:
             make(
                 memory,
                 index.IndexBlock.words(
-                    opcode=0, width=self.width, heads=memory.reserve(2 * len(KEYS)), pool=memory.reserve(ROOM),
+                    width=self.width, heads=memory.reserve(2 * len(KEYS)), pool=memory.reserve(ROOM),
                     weights=memory.reserve(ROOM), free=memory.reserve(sorted_lists.SIZE_CLASSES),
                     size=cell(memory), keys=keys, frontier=cell(memory), low=VALUES[0],
                     **{name: cell(memory, address) for name, address in self.columns.items()},
@@ -218,7 +218,7 @@ def operator_over(
         extenders += DeltaExtender.words(index=each.block.address, key=key, sees_old=old)
     outputs = {f"out_{name}": cell(memory, memory.reserve(1 << 16)) for name in ("time", "diff", "row", "value")}
     words = extend_kernel.ExtendBlock.words(
-        opcode=0, size=cell(memory, len(rows)), time=columns[0], diff=columns[1], bound=columns[2],
+        size=cell(memory, len(rows)), time=columns[0], diff=columns[1], bound=columns[2],
         extender_count=len(tested), extenders=make(memory, extenders), out_size=cell(memory), fan_out=cell(memory),
         **outputs, **fields,
     )  # fmt: skip

@@ -51,7 +51,7 @@ class Run:
 
     def call(self, kernel, **fields):
         fields = {**self.columns, **fields, "size": self._blocks.cell(self._size), "result": self._result}
-        self.block = self._blocks.block(self.kind, opcode=0, **fields)
+        self.block = self._blocks.block(self.kind, **fields)
         return kernel(self.block)
 
     @property

@@ -22,7 +22,7 @@ def consolidation(blocks, columns, mask):
     updates, out_size = Updates(blocks, columns), blocks.cell()
     out = [blocks.vector() for _ in range(columns + 2)]
     op = blocks.block(
-        ConsolidateBlock, opcode=0, size=updates.size, columns=columns + 2,
+        ConsolidateBlock, size=updates.size, columns=columns + 2,
         inputs=blocks.words([updates.time, updates.diff, *updates.columns]), frontier=updates.frontier,
         buffer=blocks.words([blocks.room() for _ in out]), table=blocks.words([0] * (mask + 1)), mask=mask,
         out_size=out_size, out=blocks.words(out),
@@ -82,7 +82,7 @@ def test_a_merge_is_in_order_of_time_and_keeps_the_order_of_each_stream(seed):
         for each in streams
     ]
     op = blocks.block(
-        MergeBlock, opcode=0, streams=len(streams), inputs=blocks.words(inputs), columns=3, out_size=out_size,
+        MergeBlock, streams=len(streams), inputs=blocks.words(inputs), columns=3, out_size=out_size,
         out=blocks.words(out),
     )  # fmt: skip
     for _ in range(3):

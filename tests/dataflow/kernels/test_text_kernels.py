@@ -62,7 +62,7 @@ class Texts:
         """Return the status of a function of the texts, and its result."""
         result = self._blocks.vector()
         fields |= {"size": self.size, "start": self.start, "length": self.length, "result": result}
-        status = kernel(self._blocks.block(kind, opcode=0, **fields))
+        status = kernel(self._blocks.block(kind, **fields))
         return status, self._blocks.vector_values(result, self.count)
 
 
@@ -102,7 +102,7 @@ def test_the_texts_of_an_input_are_those_of_its_offsets(texts, selects, data):
     words = (np.frombuffer(each[: len(each) // 8 * 8], np.int64).tolist() for each in (offsets, missing + bytes(8)))
     functions.input_texts(
         blocks.block(
-            InputTextsBlock, opcode=0, size=blocks.cell(len(rows)), offsets=blocks.cell(blocks.words(next(words))),
+            InputTextsBlock, size=blocks.cell(len(rows)), offsets=blocks.cell(blocks.words(next(words))),
             base=blocks.cell(feed.base), rows=blocks.cell(blocks.words(rows)) if selects else 0,
             missing=blocks.cell(blocks.words(next(words))), start=start, length=length,
         )
@@ -197,7 +197,7 @@ class Called:
     def run(self, **changed):
         """Return the status, and the values as Python has them."""
         known = {name: each for name, each in (self.fields | changed).items() if name in self.step.block.fields}
-        status = self.step.kernel(self.blocks.block(self.step.block, opcode=0, **known))
+        status = self.step.kernel(self.blocks.block(self.step.block, **known))
         if "result" in known:
             return status, self.blocks.vector_values(known["result"], self.size)
         start, length = (self.blocks.vector_values(known[each], self.size) for each in ("start", "length"))
@@ -258,7 +258,7 @@ class Pool:
         start, length = blocks.vector(), blocks.vector()
         pool.numbered_texts(
             blocks.block(
-                NumberedTextsBlock, opcode=0, size=blocks.cell(size), pool=self.block.address,
+                NumberedTextsBlock, size=blocks.cell(size), pool=self.block.address,
                 numbers=blocks.cell(blocks.words(numbers)), start=start, length=length,
             )
         )  # fmt: skip

@@ -66,7 +66,7 @@ class Side:
         self._width = 4 if sparse else 8
         keys = blocks.keys(form=form, low=KEYS[0], high=last_key)
         self.rows = blocks.block(
-            ArrangementBlock, opcode=0, size=updates.size, time=updates.time, diff=updates.diff, key=updates.columns[0],
+            ArrangementBlock, size=updates.size, time=updates.time, diff=updates.diff, key=updates.columns[0],
             keys=keys.address, frontier=updates.frontier, lists=blocks.room(),
             present=blocks.room() if sparse and form != "hashed" else 0, pending=blocks.room(), debts=blocks.room(),
             columns=COLUMNS,
@@ -144,7 +144,7 @@ class Join:
         self.sides = [Side(blocks, form=one, bit=bit, sparse=sparse) for one, bit, sparse in settings]
         left, right = (side.block.address for side in self.sides)
         self.block = blocks.block(
-            JoinBlock, opcode=0, left=left, right=right, size=blocks.cell(), time=blocks.vector(), diff=blocks.vector()
+            JoinBlock, left=left, right=right, size=blocks.cell(), time=blocks.vector(), diff=blocks.vector()
         )
 
     def insert(self, part, frontier):

@@ -228,8 +228,11 @@ def in_frame(node: Frames, function: FrameFunction, row: Row, place: int, ranked
     frame = function.frame
     first = end_of(node, frame.start, row, place, ranked, members, behind=False)
     behind = end_of(node, frame.stop, row, place, ranked, members, behind=True)
-    peers = [end_of(node, Bound("peers"), row, place, ranked, members, behind=each) for each in (False, True)]
-    left_out = {"nothing": range(0), "row": range(place, place + 1)}.get(frame.without, range(*peers))
+    if frame.without in ("nothing", "row"):
+        left_out = range(place, place + (frame.without == "row"))
+    else:
+        peers = Bound("peers")
+        left_out = range(*(end_of(node, peers, row, place, ranked, members, behind=each) for each in (False, True)))
     counts: dict[Row, int] = {}
     begin = 0
     for each in ranked:
@@ -264,18 +267,18 @@ def end_of(node: Frames, bound: Bound, row: Row, place: int, ranked: list[Row], 
     names = [name for name, _ in node.order]
     last, sign = (names[-1], 1 if node.order[-1][1] == "ascending" else -1) if names else ("", 1)
     key = named(node.rows, row)[last] if names else NULL
-    groups = list(dict.fromkeys(picked(node.rows, each, names) for each in ranked))
+    keys = {each: picked(node.rows, each, names) for each in ranked}
+    groups = list(dict.fromkeys(keys.values()))
 
     def lies_before(other: Row) -> bool:
         """Return whether a row lies before the place."""
         if bound.unit == "peers" or (key == NULL and bound.unit == "values"):
-            alike = picked(node.rows, other, names) == picked(node.rows, row, names)
-            return behind if alike else ranked.index(other) < ranked.index(row)
+            return behind if keys[other] == keys[row] else ranked.index(other) < ranked.index(row)
         if bound.unit == "groups":
-            distance = groups.index(picked(node.rows, other, names)) - groups.index(picked(node.rows, row, names))
+            distance = groups.index(keys[other]) - groups.index(keys[row])
             return distance <= bound.offset if behind else distance < bound.offset
         own = named(node.rows, other)[last]
-        if own == NULL or picked(node.rows, other, names[:-1]) != picked(node.rows, row, names[:-1]):
+        if own == NULL or keys[other][:-1] != keys[row][:-1]:
             return ranked.index(other) < ranked.index(row)
         distance = (own - key) * sign
         return distance <= bound.offset if behind else distance < bound.offset

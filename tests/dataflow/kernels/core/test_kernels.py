@@ -117,7 +117,7 @@ def test_a_range_keeps_the_rows_in_it_of_a_selection(values, low, high, whole):
     rows = np.arange(len(values)) if whole else selection
     out = memory.reserve(64)
     op = made(
-        memory, FilterRangeBlock, opcode=0, size=cells, values=cells + 8, width=8, low=low, high=high,
+        memory, FilterRangeBlock, size=cells, values=cells + 8, width=8, low=low, high=high,
         selected=0 if whole else cells + 16, out=cells + 24, out_size=cells + 32,
     )  # fmt: skip
     with lent(array, selection) as addresses:

@@ -38,7 +38,7 @@ def arrangement_of(blocks, rows, *, hashed):
     time, diff, key, value = rows.cells
     arrays = {name: blocks.room() for name in ("lists", "pending", "debts", "used", "next", *GROWING)}
     return blocks.block(
-        ArrangementBlock, opcode=0, size=rows.size, time=time, diff=diff, key=key, keys=key_map(blocks, hashed=hashed),
+        ArrangementBlock, size=rows.size, time=time, diff=diff, key=key, keys=key_map(blocks, hashed=hashed),
         frontier=blocks.cell(), columns=1, wide=1, inputs=blocks.words([value]), stored=blocks.words([blocks.room()]),
         visible_time=time, visible_diff=diff, **arrays,
     )  # fmt: skip
@@ -67,7 +67,7 @@ def test_a_loop_join_is_the_join_of_both_totals(drawn, hashed, outer_hashed):
     iteration, diff, slot, value = out.cells
     now = blocks.cell()
     join = blocks.block(
-        LoopJoinBlock, opcode=0, trace=block.address, outer=outer.address, now=now, size=out.size, iteration=iteration,
+        LoopJoinBlock, trace=block.address, outer=outer.address, now=now, size=out.size, iteration=iteration,
         diff=diff, slot=slot, columns=blocks.words([value]), hits=blocks.room(),
     )  # fmt: skip
     left, right, pairs = Counter(), Counter(), Counter()
@@ -110,13 +110,13 @@ def test_a_loop_whose_body_adds_no_row_keeps_the_least_of_its_input(slices, max_
     reduction = Reduction(blocks, hashed=False, min_weight=1, min_summed_rows=100, rows=entered)
     buffers = blocks.words([blocks.room() for _ in range(4)])
     source = blocks.block(
-        LoopSourceBlock, opcode=0, size=inputs.size, columns=4, inputs=blocks.words(inputs.cells), buffers=buffers,
+        LoopSourceBlock, size=inputs.size, columns=4, inputs=blocks.words(inputs.cells), buffers=buffers,
         out_size=entered.size, out=blocks.words(entered.cells), is_beginning=False,
     )  # fmt: skip
     frontier = blocks.cell()
     now = reduction.block.as_words.now
     head = blocks.block(
-        IterateBlock, opcode=0, frontier=frontier, now=now, max_rows=max_rows, source_count=1,
+        IterateBlock, frontier=frontier, now=now, max_rows=max_rows, source_count=1,
         sources=blocks.words([source.address]), join_count=0, joins=blocks.words([]), reduce=reduction.block.address,
     )  # fmt: skip
     rows, answer = Counter(), Counter()

@@ -120,7 +120,7 @@ def arrange(stream: Stream, key: ArrangedKey, keys: KeyIds, terms: Sequence[Term
         keys=keys.block, frontier=program.frontier, present=present,
         lists=reserve(keys.capacity, count if keys.are_hashed else min(near, keys.capacity)),
         pending=reserve(keys.capacity), debts=reserve(keys.capacity),
-        used=reserve(UNBOUNDED_WORDS), next=unset(UNBOUNDED_WORDS, count // 2),
+        used=reserve(UNBOUNDED_WORDS), skips=reserve(UNBOUNDED_WORDS), next=unset(UNBOUNDED_WORDS, count // 2),
         **{each: unset(UNBOUNDED_WORDS) for each in GROWING}, columns=len(terms),
         wide=sum(widths[term] == 8 for term in terms), inputs=program.table(inputs),
         stored=program.table([program.read(cell) for cell, _ in stored.values()]), visible_time=stream.time,

@@ -72,11 +72,11 @@ class Side:
             columns=COLUMNS,
             wide=1 if sparse else COLUMNS, inputs=blocks.words([updates.columns[2], *updates.columns[:2]]),
             stored=blocks.words(self.stored), visible_time=updates.time, visible_diff=updates.diff,
-            **{each: blocks.room() for each in ("used", "next", *GROWING)},
+            **{each: blocks.room() for each in ("used", "next", "skips", *GROWING)},
         )  # fmt: skip
         self.block = blocks.block(
             JoinSide, rows=self.rows.address, slots=self.slots, hits=blocks.room(),
-            filter=0 if bit is None else self.stored[0], filter_bit=bit or 0,
+            skips=blocks.room(), filter=0 if bit is None else self.stored[0], filter_bit=bit or 0,
         )  # fmt: skip
 
     def insert(self, updates, frontier):

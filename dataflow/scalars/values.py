@@ -280,8 +280,12 @@ def stored_terms(name: str, cell: Cell) -> Mapping[str, Term]:
     value = value_of(cell)
     if not isinstance(value.term, Ratio):
         return {name: nullable_term(value.term, value.null)}
-    parts = {f"{name}.num": value.term.numerator, f"{name}.den": value.term.denominator}
-    return {each: nullable_term(term, value.null) for each, term in parts.items()}
+    above, below = value.term.numerator, value.term.denominator
+    divisor = nullable_term(below, value.null)
+    zero = Equal(below, number(0, below.type.scale))
+    if isinstance(divisor, When) and below.type.low == 0 < below.type.high and zero in disjuncts(value.null):
+        divisor = When(divisor.condition, divisor.yes, divisor.no, replace(divisor.type, low=1))
+    return {f"{name}.num": nullable_term(above, value.null), f"{name}.den": divisor}
 
 
 def cell_of(name: str, cell: Cell, types: Mapping[str, Type]) -> Cell:

@@ -187,7 +187,5 @@ def _join(
 def _side(program: Program, arrangement: Arrangement, condition: Term | None, slots: VectorAddress) -> BlockAddress:
     """Make the block of a side of a join. slots: the cell of the slots of its rows in the output."""
     bitmap, bit = arrangement.bitmap(condition)
-    hits, skips = program.memory.reserve_unset(UNBOUNDED_WORDS), program.memory.reserve(UNBOUNDED_WORDS)
-    return program.block(
-        JoinSide, rows=arrangement.block, slots=slots, hits=hits, skips=skips, filter=bitmap, filter_bit=bit
-    )
+    hits = program.memory.reserve_unset(UNBOUNDED_WORDS)
+    return program.block(JoinSide, rows=arrangement.block, slots=slots, hits=hits, filter=bitmap, filter_bit=bit)

@@ -280,12 +280,12 @@ def stored_terms(name: str, cell: Cell) -> Mapping[str, Term]:
     value = value_of(cell)
     if not isinstance(value.term, Ratio):
         return {name: nullable_term(value.term, value.null)}
-    above, below = value.term.numerator, value.term.denominator
-    divisor = nullable_term(below, value.null)
-    zero = Equal(below, number(0, below.type.scale))
-    if isinstance(divisor, When) and below.type.low == 0 < below.type.high and zero in disjuncts(value.null):
-        divisor = When(divisor.condition, divisor.yes, divisor.no, replace(divisor.type, low=1))
-    return {f"{name}.num": nullable_term(above, value.null), f"{name}.den": divisor}
+    above, below = (nullable_term(each, value.null) for each in (value.term.numerator, value.term.denominator))
+    match below:
+        case When(condition, null_divisor, divisor, type_) if type_.low == 0 < type_.high:
+            if Equal(divisor, number(0, divisor.type.scale)) in disjuncts(condition):
+                below = When(condition, null_divisor, divisor, replace(type_, low=1))
+    return {f"{name}.num": above, f"{name}.den": below}
 
 
 def cell_of(name: str, cell: Cell, types: Mapping[str, Type]) -> Cell:

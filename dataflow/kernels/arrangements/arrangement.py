@@ -69,9 +69,9 @@ class ArrangementBlock(Operator):
     taken_by: Array32
     """For each row that was taken, the number of the update."""
     skips: Array
-    """For the row at which a search began to skip taken rows, the number of the slice and the link of the next row."""
-    slices: int = 0
-    """The number of slices so far."""
+    """For a row at which a pass began to skip taken rows, the number of the pass and the link of the next row."""
+    passes: int = 0
+    """The number of passes so far: an insertion is one, and so is a side of a join that reads a slice."""
     searching: int = 0
     """Whether the retractions of the slice search rows."""
     mark: int = 0

@@ -37,7 +37,7 @@ def insert(op: ArrangementBlock) -> None:
     """Add the updates of the slice."""
     size = op.size
     op.kind = _kind(op, size)
-    op.slices += 1
+    op.passes += 1
     first = take_slots(op, size)
     _find_ids(op, size)
     if op.kind == UNITS:
@@ -256,11 +256,11 @@ def _row_to_take(op: ArrangementBlock, key_id: int, slot: int) -> int:
             link = ~link
             taken += 1
             if taken == MIN_SKIPPED:
-                start, noted = row, skipped(op.skips, op.slices, row)
+                start, noted = row, skipped(op, op.passes, row)
                 link = noted if noted >= 0 else link
             continue
         if taken > MIN_SKIPPED:
-            op.skips[start] = op.slices << 32 | (row + 1)
+            op.skips[start] = op.passes << 32 | (row + 1)
         taken = 0
         if equal(op, row, slot):
             found = row if _may_be_taken(op, row) else -1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock
-from deltamark.dataflow.kernels.core.blocks import Array, Array32
+from deltamark.dataflow.kernels.core.blocks import Array32
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import prefetch
 from deltamark.dataflow.kernels.hashing.hash_map import id_limit
@@ -91,9 +91,9 @@ def unlink(op: ArrangementBlock, key_id: int, previous: int, slot: int) -> None:
 
 
 @inline
-def skipped(skips: Array, pass_: int, row: int) -> int:
+def skipped(op: ArrangementBlock, pass_number: int, row: int) -> int:
     """Return the link that a pass noted at a row, or -1."""
-    return skips[row] & 0xFFFFFFFF if skips[row] >> 32 == pass_ else -1
+    return op.skips[row] & 0xFFFFFFFF if op.skips[row] >> 32 == pass_number else -1
 
 
 @inline

@@ -121,7 +121,7 @@ def _tested(test: Test, left: Value, right: Value) -> Term:
 def _numbers_compared(test: Test, a: Term, b: Term) -> Term:
     """Compare two numbers. If one has too few decimal places to be written with those of the other, that is rounded."""
     try:
-        return test(*aligned(a, b))
+        return _decided(test, *aligned(a, b))
     except DeltamarkError as error:
         if error.cause != TOO_WIDE:
             raise
@@ -130,6 +130,15 @@ def _numbers_compared(test: Test, a: Term, b: Term) -> Term:
         return Less(below, b) if test is Less else And(negated(Less(b, above)), negated(Less(below, b)))
     below, above = _whole(b, a.type.scale)
     return Less(a, above) if test is Less else And(negated(Less(a, above)), negated(Less(below, a)))
+
+
+def _decided(test: Test, a: Term, b: Term) -> Term:
+    """Compare two numbers of one scale, unless their bounds tell the result."""
+    if a.type.high < b.type.low:
+        return FALSE if test is Equal else TRUE
+    if a.type.low > b.type.high or (test is Less and a.type.low == b.type.high):
+        return FALSE
+    return test(a, b)
 
 
 def _whole(term: Term, scale: int) -> tuple[Term, Term]:

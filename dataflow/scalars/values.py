@@ -280,8 +280,12 @@ def stored_terms(name: str, cell: Cell) -> Mapping[str, Term]:
     value = value_of(cell)
     if not isinstance(value.term, Ratio):
         return {name: nullable_term(value.term, value.null)}
-    parts = {f"{name}.num": value.term.numerator, f"{name}.den": value.term.denominator}
-    return {each: nullable_term(term, value.null) for each, term in parts.items()}
+    above, below = (nullable_term(each, value.null) for each in (value.term.numerator, value.term.denominator))
+    match below:
+        case When(condition, null_divisor, divisor, type_) if type_.low == 0 < type_.high:
+            if Equal(divisor, number(0, divisor.type.scale)) in disjuncts(condition):
+                below = When(condition, null_divisor, divisor, replace(type_, low=1))
+    return {f"{name}.num": above, f"{name}.den": below}
 
 
 def cell_of(name: str, cell: Cell, types: Mapping[str, Type]) -> Cell:

@@ -10,8 +10,12 @@ two, readers need the time of an update. `kind` says how a slice was added:
 
 ROWS         every update is a row, whose weight is its diff: update i lies in slot `mark + i`
 UNITS        an insertion is a row. A retraction takes a row that is equal, the oldest, which remains in its list: it is
-             visible before the time of the retraction. A retraction that finds no row of weight 1 is pending.
+             visible before the time of the retraction. A retraction that finds no row of weight 1 is pending or a debt.
 PENDING      all updates are pending, update i in slot `mark + i`
+
+A key may change at most times of a slice, as a total does that is the only row of its key. Then most rows of its list
+were taken, and readers skip them: where many successive rows are passed, they note the row behind them. Rows of the
+slice are in order of time in a list that has the oldest row first, so readers stop at the first row of a later time.
 
 Pending updates are in lists of their own, the newest first. Settling cancels them against rows and makes rows of the
 rest, and removes the rows that were taken. `slots` says where a slice lies, and what becomes of the slots of rows that
@@ -64,6 +68,12 @@ class ArrangementBlock(Operator):
     """For each slot the next one of its list, plus 1; inverted if the row was taken."""
     taken_by: Array32
     """For each row that was taken, the number of the update."""
+    skips: Array
+    """For a row at which a pass began to skip taken rows, the number of the pass and the link of the next row."""
+    passes: int = 0
+    """The number of passes so far: an insertion is one, and so is a side of a join that reads a slice."""
+    searching: int = 0
+    """Whether the retractions of the slice search rows."""
     mark: int = 0
     """The first slot of the updates that are not settled."""
     limit: int = 0

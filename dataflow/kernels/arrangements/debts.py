@@ -1,7 +1,8 @@
 """Debts of an arrangement: retractions that are rows of negative weight until the list of their key is consolidated.
 
-An arrangement has debts once searches for the rows to be retracted have passed many others. From then on every update
-is a row, so it touches no other row. Consolidating a list makes equal rows one, and removes those without weight:
+An arrangement has debts once searches for the rows to be retracted have passed many others. From then on a retraction
+from a long list is a row, so it touches no other row. The lists of keys with few rows are searched as before.
+Consolidating a list makes equal rows one, and removes those without weight:
 
 a list    is consolidated once its debts are as many as half of the rows that were left the last time
 all       lists with debts are consolidated at the end of a time if more than a third of all rows are debts, or if there
@@ -14,8 +15,8 @@ leave pay for the visits to those that stay, and an update costs a constant numb
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.arrangements.arrangement import LAST_DEBTOR, PENDING, ArrangementBlock
-from deltamark.dataflow.kernels.arrangements.lists import equal, hash_of, prefetch_row, weigh
+from deltamark.dataflow.kernels.arrangements.arrangement import DEAD, LAST_DEBTOR, PENDING, UNITS, ArrangementBlock
+from deltamark.dataflow.kernels.arrangements.lists import equal, hash_of, is_searched, prefetch_row, weigh
 from deltamark.dataflow.kernels.arrangements.slots import free_slot
 from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
@@ -32,7 +33,7 @@ WALKS = 16
 
 @kernel
 def begin(op: ArrangementBlock) -> None:
-    """Let every update be a row from now on."""
+    """Let retractions be rows from now on, if their lists are long."""
     lists, keys, last = op.lists, 0, id_limit(op.keys)
     for key_id in range(last):
         keys += lists[2 * key_id] != 0
@@ -44,7 +45,7 @@ def begin(op: ArrangementBlock) -> None:
         op.all_weight = op.live
     else:
         _count_lists(op)
-    op.has_debts, op.ordered, op.negative_rows = 1, 0, 0
+    op.has_debts, op.negative_rows = 1, 0
 
 
 @kernel
@@ -87,10 +88,13 @@ def owe(op: ArrangementBlock) -> bool:
 
     The updates of the slice have been settled, and are the newest in the lists.
     """
-    due, count = op.scratch, 0
+    due, count, are_units = op.scratch, 0, op.kind == UNITS
     op.unpaid = op.time[op.size - 1] + 1
-    for at in range(op.size):
+    for index in range(op.retractions if are_units else op.size):
+        at = due[index] if are_units else index
         key_id = id_of(op.keys, op.key[at]) if op.kind == PENDING else op.ids[at]
+        if are_units and op.next[op.places[at]] == DEAD:
+            continue  # it has taken a row
         if op.diff[at] < 0 and key_id >= 0 and op.lists[2 * key_id] != 0:  # a key may have lost all rows before
             _link_debtor(op, key_id)
             op.debts[2 * key_id] += 1
@@ -186,6 +190,7 @@ def _remove_weightless(op: ArrangementBlock, key_id: int) -> bool:
     """Remove the rows of a key that have no weight, and the key if no row is left."""
     lists, following = op.lists, op.next
     previous, link, kept, complete = 0, lists[2 * key_id], 0, op.unpaid <= op.frontier
+    is_ordered = lists[2 * key_id + 1] != 0
     lists[2 * key_id] = lists[2 * key_id + 1] = 0
     while link != 0:
         slot, link = link - 1, following[link - 1]
@@ -208,6 +213,8 @@ def _remove_weightless(op: ArrangementBlock, key_id: int) -> bool:
         previous = slot + 1
         kept += 1
     op.debts[2 * key_id] = _after(kept)
+    if is_ordered and is_searched(op, key_id):
+        lists[2 * key_id + 1] = previous
     if kept == 0 and op.keys.hashed != 0:
         remove(op.keys, key_of(op.keys, key_id))
     return True

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from deltamark.dataflow.kernels.arrangements.arrangement import PENDING, ROWS, UNITS, ArrangementBlock, number_of
 from deltamark.dataflow.kernels.arrangements.lists import (
+    MIN_SKIPPED,
     are_long,
     equal,
+    is_searched,
     link_row,
-    next_of,
     order,
     prefetch_row,
+    skipped,
     weight_of,
 )
 from deltamark.dataflow.kernels.arrangements.slots import free_slot, take_slots, use_slots
@@ -23,6 +25,9 @@ FAR, NEAR = 32, 16
 """The numbers of updates ahead at which the list of a key and the rows in it are prefetched. Measured on q17, q05 and
 q08 in a window: 16 and 8 take 1.03 times as long, 64 and 32 take 1.02 times as long."""
 
+MAX_SEARCHED = 16
+"""The most rows that a retraction searches if the arrangement has debts. Not measured."""
+
 CHEAP_PASSED = 4
 """The rows that a search passes in about the time of a debt. Not measured."""
 
@@ -32,6 +37,7 @@ def insert(op: ArrangementBlock) -> None:
     """Add the updates of the slice."""
     size = op.size
     op.kind = _kind(op, size)
+    op.passes += 1
     first = take_slots(op, size)
     _find_ids(op, size)
     if op.kind == UNITS:
@@ -58,14 +64,12 @@ def _kind(op: ArrangementBlock, size: int) -> int:
     diff, insertions, units = op.diff, 0, 0
     if op.log_time.address != 0:
         return PENDING
-    if op.has_debts != 0:
-        return ROWS
     for at in range(size):
         insertions += diff[at] == 1
         units += diff[at] == 1 or diff[at] == -1
-    if op.negative_rows > 0 or units < size:
+    if op.negative_rows > 0 or (units < size and op.has_debts == 0):
         return PENDING
-    return ROWS if insertions == size else UNITS
+    return ROWS if insertions == size or units < size else UNITS
 
 
 @kernel
@@ -111,7 +115,7 @@ def _link_rows(op: ArrangementBlock, size: int, first: int) -> None:
 @kernel
 def _add_pending(op: ArrangementBlock, size: int, first: int) -> None:
     """Add all updates to the pending ones of their keys."""
-    op.ordered = op.has_debts == 0
+    op.ordered = 1
     op.has_pending = 1
     for at in range(size):
         op.next[first + at] = op.pending[op.ids[at]]
@@ -120,7 +124,7 @@ def _add_pending(op: ArrangementBlock, size: int, first: int) -> None:
 
 @kernel
 def _insert_units(op: ArrangementBlock, size: int, first: int) -> None:
-    """Add the insertions, then the retractions, whose slots lie behind them."""
+    """Add the insertions and the retractions, whose slots lie behind them."""
     op.ordered = 1
     diff, numbers, places, retractions = op.diff, op.numbers, op.places, op.scratch
     rows = count = 0
@@ -140,10 +144,9 @@ def _insert_units(op: ArrangementBlock, size: int, first: int) -> None:
         source, narrow = op.inputs[column], Array32(op.stored[column])[first:]
         for slot in range(size):
             narrow[slot] = source[numbers[slot]]
-    op.retractions = count
-    _link_units(op, rows, first)
+    op.retractions, op.searching = count, 1
     use_slots(op, rows)
-    if _take_rows(op, count, first + rows) > 0:
+    if _link_units(op, rows, first) > 0:
         use_slots(op, count)
         for index in range(count):
             if op.places[retractions[index]] != first + rows + index:
@@ -151,47 +154,71 @@ def _insert_units(op: ArrangementBlock, size: int, first: int) -> None:
 
 
 @kernel
-def _link_units(op: ArrangementBlock, rows: int, first: int) -> None:
-    """Put the insertions of a slice of units into the lists of their keys."""
-    ids, lists, following, numbers = op.ids, op.lists, op.next, op.numbers
-    for row in range(rows):
-        prefetch(lists[2 * ids[numbers[min(row + FAR, rows - 1)]] :].address)
-        near = 2 * ids[numbers[min(row + NEAR, rows - 1)]]
-        link = lists[near + 1] if lists[near + 1] != 0 else lists[near]
-        prefetch(following[link - 1 :].address)
-        link_row(op, ids[numbers[row]], first + row)
+def _link_units(op: ArrangementBlock, rows: int, first: int) -> int:
+    """Put the insertions of a slice of units into the lists of their keys, and let its retractions take rows.
+
+    A retraction may take rows of its own time, whether they come before it or after it. So the insertions of a time
+    precede its retractions. Return the number of retractions that took no row.
+    """
+    numbers, time = op.numbers, op.time
+    row = left = 0
+    for index in range(op.retractions):
+        now = time[op.scratch[index]]
+        while row < rows and time[numbers[row]] <= now:
+            _link_unit(op, rows, first, row)
+            row += 1
+        left += _retract(op, index, first + rows)
+    while row < rows:
+        _link_unit(op, rows, first, row)
+        row += 1
+    return left
+
+
+@inline
+def _link_unit(op: ArrangementBlock, rows: int, first: int, row: int) -> None:
+    """Put an insertion into the list of its key, and prefetch the lists of later ones."""
+    ids, lists, numbers = op.ids, op.lists, op.numbers
+    prefetch(lists[2 * ids[numbers[min(row + FAR, rows - 1)]] :].address)
+    near = 2 * ids[numbers[min(row + NEAR, rows - 1)]]
+    link = lists[near + 1] if lists[near + 1] != 0 else lists[near]
+    prefetch(op.next[link - 1 :].address)
+    link_row(op, ids[numbers[row]], first + row)
 
 
 @kernel
-def _take_rows(op: ArrangementBlock, count: int, first: int) -> int:
-    """Let each retraction, from slot `first` on, take a row; return the number of those that are pending.
+def _retract(op: ArrangementBlock, index: int, first: int) -> bool:
+    """Let a retraction of the slice take a row; return whether none was found. first: the slot of the first one.
 
-    Once lists are long, all later retractions are pending: none may take a row that an earlier one will cancel.
+    Once lists are long, all later retractions are pending: none may take a row that an earlier one will cancel. If the
+    arrangement has debts, a retraction that finds no row is a debt, and the lists of keys with few rows are searched.
     """
-    retractions, ids, lists, places, pending = op.scratch, op.ids, op.lists, op.places, 0
-    searching = True
-    for index in range(count):
-        at = retractions[index]
-        key_id, slot = ids[at], first + index
-        prefetch(lists[2 * ids[retractions[min(index + FAR, count - 1)]] :].address)
-        prefetch_row(op, lists[2 * ids[retractions[min(index + NEAR, count - 1)]]] - 1)
-        row = _oldest_row(op, key_id) if searching else -1
-        if row >= 0 and not op.mark <= row < op.limit and op.weighted == 0 and equal(op, row, slot):
+    retractions, ids, lists, following = op.scratch, op.ids, op.lists, op.next
+    at, slot, last = retractions[index], first + index, op.retractions - 1
+    key_id = ids[at]
+    prefetch(lists[2 * ids[retractions[min(index + FAR, last)]] :].address)
+    prefetch_row(op, lists[2 * ids[retractions[min(index + NEAR, last)]]] - 1)
+    row = -1
+    if op.has_debts == 0 or is_searched(op, key_id):
+        row = _oldest_row(op, key_id) if op.searching != 0 else -1
+        if row >= 0 and _may_be_taken(op, row) and equal(op, row, slot):
             op.passed = max(op.passed - CHEAP_PASSED, 0)
         else:
-            searching = searching and not are_long(op)
-            row = _row_to_take(op, key_id, slot, at) if searching else -1
-        if row >= 0:
-            op.next[row] = ~op.next[row]
-            op.taken_by[row] = at
-            places[at] = row
-            continue
-        op.next[slot] = op.pending[key_id]
+            op.searching &= op.has_debts != 0 or not are_long(op)
+            row = _row_to_take(op, key_id, slot) if op.searching != 0 else -1
+    if row >= 0:
+        following[row] = ~following[row]
+        op.taken_by[row] = at
+        op.places[at] = row
+        return False
+    op.places[at] = slot
+    if op.has_debts != 0:
+        op.weight[slot] = -1
+        link_row(op, key_id, slot)
+    else:
+        following[slot] = op.pending[key_id]
         op.pending[key_id] = slot + 1
         op.has_pending = 1
-        places[at] = slot
-        pending += 1
-    return pending
+    return True
 
 
 @inline
@@ -209,21 +236,36 @@ def _oldest_row(op: ArrangementBlock, key_id: int) -> int:
     return -1
 
 
+@inline
+def _may_be_taken(op: ArrangementBlock, row: int) -> bool:
+    """Return whether a row is one of weight 1."""
+    return op.diff[number_of(op, row)] == 1 if op.mark <= row < op.limit else weight_of(op, row) == 1
+
+
 @kernel
-def _row_to_take(op: ArrangementBlock, key_id: int, slot: int, at: int) -> int:
-    """Return the oldest visible row that is equal to that of a retraction, in a slot; -1 if this must be pending."""
-    link, passed, found = op.lists[2 * key_id], 0, -1
-    if link != 0 and op.lists[2 * key_id + 1] == 0:
+def _row_to_take(op: ArrangementBlock, key_id: int, slot: int) -> int:
+    """Return the oldest row that is equal to that of a retraction, in a slot; -1 if none is found that may be taken."""
+    if op.lists[2 * key_id] != 0 and op.lists[2 * key_id + 1] == 0:
         order(op, key_id)
-        link = op.lists[2 * key_id]
-    while link != 0:
+    link, passed, found, taken, start = op.lists[2 * key_id], 0, -1, 0, 0
+    most = MAX_SEARCHED if op.has_debts != 0 else op.top
+    while link != 0 and passed < most:
         row = link - 1
-        if op.next[row] >= 0 and equal(op, row, slot):
-            is_new = op.mark <= row < op.limit
-            if op.time[number_of(op, row)] <= op.time[at] if is_new else weight_of(op, row) == 1:
-                found = row
-            break
-        link = next_of(op, row)
+        link = op.next[row]
+        if link < 0:
+            link = ~link
+            taken += 1
+            if taken == MIN_SKIPPED:
+                start, noted = row, skipped(op, op.passes, row)
+                link = noted if noted >= 0 else link
+            continue
+        if taken > MIN_SKIPPED:
+            op.skips[start] = op.passes << 32 | (row + 1)
+        taken = 0
+        if equal(op, row, slot):
+            found = row if _may_be_taken(op, row) else -1
+            if found >= 0 or op.has_debts == 0:
+                break
         passed += 1
     op.passed = max(op.passed + passed - CHEAP_PASSED, 0)
     return found

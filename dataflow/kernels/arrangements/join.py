@@ -15,6 +15,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from deltamark.dataflow.kernels.arrangements.arrangement import ArrangementBlock, has_rows, number_of, slot_of
+from deltamark.dataflow.kernels.arrangements.lists import MIN_SKIPPED, skipped
 from deltamark.dataflow.kernels.core.blocks import Array, Block, Cell, Operator, Vector
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import STEPS_PER_POLL, heed_signals, prefetch, too_wide
@@ -33,6 +34,8 @@ class JoinSide(Block):
     rows: ArrangementBlock
     slots: Vector
     """Output: the slots of the rows that are paired."""
+    pass_number: int = 0
+    """The number of the pass that reads these rows: see `ArrangementBlock.skips`."""
     hits: Array
     """Scratch: pairs of an update and the id of its key on the other side."""
     filter: Array
@@ -58,6 +61,8 @@ def join(op: JoinBlock) -> int:
     left, right = op.left, op.right
     left_count, right_count = _collect_hits(left, right.rows), _collect_hits(right, left.rows)
     i = j = size = last_poll = 0
+    _begin_pass(left)
+    _begin_pass(right)
     while i < left_count or j < right_count:
         if size - last_poll >= STEPS_PER_POLL:
             heed_signals()
@@ -74,6 +79,12 @@ def join(op: JoinBlock) -> int:
             j += 1
     op.size = size
     return FAILED if op.overflow != 0 else DONE
+
+
+@inline
+def _begin_pass(side: JoinSide) -> None:
+    side.rows.passes += 1
+    side.pass_number = side.rows.passes
 
 
 @inline
@@ -173,21 +184,32 @@ def _pair(op: JoinBlock, mine: JoinSide, theirs: JoinSide, hit: int, end_time: i
     end = first + rows.size
     passes, bit = theirs.filter, theirs.filter_bit
     filtered = passes.address != 0
+    pass_number, start = theirs.pass_number, 0
     for which in range(1 + (rows.has_pending != 0)):
         link = rows.lists[2 * key_id] if which == 0 else rows.pending[key_id]
+        is_ordered, taken = which == 0 and rows.lists[2 * key_id + 1] != 0, 0
         while link != 0:
             row = link - 1
             link = following[row]
             if link < 0:
                 link = ~link
                 if times[taken_by[row]] < end_time:
+                    taken += 1
+                    if taken == MIN_SKIPPED:
+                        start, noted = row, skipped(rows, pass_number, row)
+                        link = noted if noted >= 0 else link
                     continue
+            if taken > MIN_SKIPPED:
+                rows.skips[start] = pass_number << 32 | (row + 1)
+            taken = 0
             if filtered and passes[row] >> bit & 1 == 0:
                 continue
             weight = diff
             if mark <= row < limit:  # skip updates of this slice at or after `end_time`, and those of later slices
                 other = number_of(rows, row)
                 if other >= first and (other >= end or times[other] >= end_time):
+                    if is_ordered:
+                        break
                     continue
                 weight = product(op, diff, diffs[other])
             elif weighted:

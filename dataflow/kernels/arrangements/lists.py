@@ -14,6 +14,9 @@ PASSED_SHIFT, MIN_PASSED = 6, 256
 """Lists are long once searches have passed a 64th of all rows, or of the possible keys, and these more. Measured on q07
 and q21 with updates: a 16th takes up to 1.3 times as long."""
 
+MIN_SKIPPED = 4
+"""The number of successive taken rows that are passed before they are skipped: most lists have fewer. Not measured."""
+
 MAX_SHORT = 8
 """The greatest length of a list that an insertion orders, so that the next search finds its first row prefetched."""
 
@@ -23,17 +26,25 @@ def link_row(op: ArrangementBlock, key_id: int, slot: int) -> None:
     """Put a new row into the list of its key."""
     lists, following = op.lists, op.next
     first, last = lists[2 * key_id], lists[2 * key_id + 1]
-    if op.ordered != 0 and first != 0 and last == 0:
+    if op.ordered != 0 and first != 0 and last == 0 and is_searched(op, key_id):
         last = _order_short(op, key_id)
         first = lists[2 * key_id]
     if op.ordered == 0 or (first != 0 and last == 0):
         following[slot] = first
         lists[2 * key_id] = slot + 1
         return
-    following[last - 1 if last != 0 else slot] = slot + 1
+    before = last - 1 if last != 0 else slot
+    following[slot] = 0
+    following[before] = ~(slot + 1) if following[before] < 0 else slot + 1
     following[slot] = 0
     lists[2 * key_id] = first if first != 0 else slot + 1
     lists[2 * key_id + 1] = slot + 1
+
+
+@inline
+def is_searched(op: ArrangementBlock, key_id: int) -> bool:
+    """Return whether rows of a key are searched: not if its list was long when its debts were last counted."""
+    return op.debts[2 * key_id] >= 0
 
 
 @kernel
@@ -77,6 +88,12 @@ def unlink(op: ArrangementBlock, key_id: int, previous: int, slot: int) -> None:
         following[previous - 1] = ~link if was_taken else link
     if link == 0 and lists[2 * key_id + 1] != 0:
         lists[2 * key_id + 1] = previous
+
+
+@inline
+def skipped(op: ArrangementBlock, pass_number: int, row: int) -> int:
+    """Return the link that a pass noted at a row, or -1."""
+    return op.skips[row] & 0xFFFFFFFF if op.skips[row] >> 32 == pass_number else -1
 
 
 @inline

@@ -57,7 +57,7 @@ def _settle_slice(op: ArrangementBlock, size: int) -> bool:
     if op.kind == ROWS:
         _settle_rows(op, size)
     elif op.kind == UNITS:
-        _settle_rows(op, size - op.retractions)
+        _settle_units(op, size - op.retractions)
         _remove_taken(op)
     if op.has_pending != 0:
         if not _settle_pending(op):
@@ -84,6 +84,22 @@ def _settle_rows(op: ArrangementBlock, rows: int) -> None:
     elif op.weighted != 0:
         for slot in range(op.mark, op.mark + rows):
             op.weight[slot] = 1
+
+
+@kernel
+def _settle_units(op: ArrangementBlock, rows: int) -> None:
+    """Settle the insertions of a slice of units, and the retractions that are debts."""
+    if op.weighted != 0:
+        for slot in range(op.mark, op.mark + rows):
+            op.weight[slot] = 1
+    op.live += rows
+    if op.has_debts != 0:
+        debts = 0
+        for index in range(op.retractions):
+            debts += op.places[op.scratch[index]] == op.mark + rows + index
+        op.live += debts
+        op.all_debts += debts
+        op.all_weight += rows - op.retractions
 
 
 @kernel
@@ -161,13 +177,15 @@ def _remove_taken(op: ArrangementBlock) -> None:
         at = op.scratch[index]
         key_id, row = op.ids[at], op.places[at]
         if op.next[row] >= 0 or op.next[row] == DEAD:
-            continue
+            continue  # a row that an earlier one has removed, or a debt
         if op.lists[2 * key_id] == row + 1:
             _drop(op, key_id, 0, row, 1)
         else:
             _remove_taken_until(op, key_id, row)
-        if hashed and op.lists[2 * key_id] == 0 and op.has_pending == 0:
-            remove(op.keys, op.key[at])
+        if op.lists[2 * key_id] == 0:
+            op.debts[2 * key_id] = 0
+            if hashed and op.has_pending == 0:
+                remove(op.keys, op.key[at])
 
 
 @kernel

@@ -55,18 +55,41 @@ def test_a_join_emits_each_pair_at_the_later_time_with_the_product_of_weights(di
 def test_a_join_of_arrangements_with_debts_is_the_same(logged, updates, kinds, seed):
     rng, op, pairs = np.random.default_rng(seed), Join(kinds), []
     for side in op.sides:
-        side.set_debts(rng.integers(MIN_DEBTS, size=2 * len(KEYS)))
+        side.set_debts(rng.integers(-3, MIN_DEBTS, size=2 * len(KEYS)))
         if logged:
             side.keep_log()
     for part, frontier in random_slices(rng, updates):
         pairs += op.run(part, frontier)
         for side in op.sides:
-            side.set_debts(rng.integers(MIN_DEBTS, size=2 * len(KEYS)))
+            side.set_debts(rng.integers(-3, MIN_DEBTS, size=2 * len(KEYS)))
             if logged:
                 side.settle_log(side.rows.first, frontier)
     assert consolidated(pairs) == joined(updates)
     for number, side in enumerate(op.sides):
         assert side.weights() == rows_of(updates, number)
+
+
+@pytest.mark.parametrize("rows", [1, 3, 12], ids="{} live rows".format)
+@pytest.mark.parametrize("with_debts", [False, True], ids=["settled", "debts"])
+@given(forms, seeds, st.permutations([LEFT, LEFT, RIGHT]))
+def test_a_slice_in_which_a_key_changes_at_many_times_has_few_pairs(rows, with_debts, form, seed, of):
+    """At each time a row of one side is replaced, so its pairs with the live rows of the other side change."""
+    rng, op, times = np.random.default_rng(seed), Join((form, form)), 200
+    live = {side: [*range(rows)] for side in (LEFT, RIGHT)}
+    first = [(0, side, 1, KEYS[0], value) for side in live for value in live[side]]
+    changes = []
+    for time in range(1, times):
+        side, at = of[time % len(of)], rng.integers(rows)
+        changes.append((time, side, -1, KEYS[0], live[side][at]))
+        live[side][at] = int(rng.integers(rows + 4))
+        changes.insert(len(changes) - rng.integers(2), (time, side, 1, KEYS[0], live[side][at]))
+    if with_debts:
+        for side in op.sides:
+            side.set_debts([0] * len(KEYS))
+    before = op.run(first, 1)
+    after = op.run(changes, times)
+    assert consolidated([*before, *after]) == joined([*first, *changes])
+    assert len(after) == len(changes) * rows
 
 
 @given(updates_of(ANY_DIFFS), kinds_of_keys, seeds, st.integers(-1, LAST_TIME))

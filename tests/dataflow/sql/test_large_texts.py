@@ -132,7 +132,8 @@ def test_the_conditions_of_a_table_make_one_filter(monkeypatch):
 
 
 def test_long_conditions_are_balanced():
-    plan = sql(FLAT["AND"](MANY), RELATIONS)
+    wide = {"t": source("t", {"a": integer(0, MANY).or_null(), "b": integer(0, MANY)}, rows=100)}
+    plan = sql(FLAT["AND"](MANY), wide)
     (condition,) = (each.condition for each in walk(plan.node) if isinstance(each, Filter))
     assert len(conjuncts(condition)) >= MANY - 1
     assert depth(condition) < 50

@@ -10,8 +10,10 @@ from fuzz.queries.tables import ROWS, Table
 
 from deltamark.dataflow.operators.extreme import Extreme
 from deltamark.dataflow.operators.join import Join
+from deltamark.dataflow.operators.moving_threshold import MovingThreshold
 from deltamark.dataflow.operators.node import walk
 from deltamark.dataflow.operators.threshold import Threshold
+from deltamark.dataflow.passes.rewrite import rewrite
 from deltamark.dataflow.sql.query import sql
 from deltamark.dataflow.types import Field, Schema, integer
 
@@ -78,6 +80,9 @@ KEPT = {
 }  # fmt: skip
 QUERIES = {**APPLIED, **KEPT}
 
+ABOVE_AVERAGE = """WITH w AS (SELECT avg(m) m FROM (SELECT c AS m FROM u UNION ALL SELECT c FROM v))
+SELECT a, sum(c) s FROM u GROUP BY a HAVING sum(c) > (SELECT m FROM w)"""
+
 
 @pytest.mark.parametrize("name", QUERIES)
 def test_the_plan_has_the_operators_that_the_rules_leave(name):
@@ -92,3 +97,15 @@ def test_the_plan_has_the_operators_that_the_rules_leave(name):
 @pytest.mark.parametrize("name", QUERIES)
 def test_the_answer_is_duckdbs_at_every_time(name, seed):
     check(QUERIES[name][0], TABLES, seed)
+
+
+def test_sums_are_compared_with_an_average_that_is_one_row_by_a_moving_threshold():
+    plan = sql(ABOVE_AVERAGE, {each.name: each.collection() for each in TABLES})
+    kinds = Counter(type(node) for node in walk(rewrite({"": plan.node})[""]))
+    assert (kinds[MovingThreshold], kinds[Join]) == (1, 0)
+
+
+@pytest.mark.draws(19)
+@pytest.mark.parametrize("seed", range(3))
+def test_sums_above_an_average_are_duckdbs_at_every_time(seed):
+    check(ABOVE_AVERAGE, TABLES, seed)

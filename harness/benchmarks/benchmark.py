@@ -61,6 +61,7 @@ from deltamark.datagen.source import Source
 from deltamark.datagen.ssb import SSB
 from deltamark.datagen.tpcds import TpcdsGenerator
 from deltamark.datagen.tpch import TPCH
+from deltamark.datagen.windows import WINDOWS
 from deltamark.errors import DeltamarkError, shortened, unknown
 from deltamark.harness.benchmarks.packaged_texts import Dialect, PackagedTexts
 from deltamark.harness.benchmarks.packages import Packages
@@ -73,7 +74,7 @@ INCLUDED = Path(queries.__file__).resolve().parent
 
 TPCDS = TpcdsGenerator(lambda: Packages(INCLUDED / "tpcds" / "requirements.txt").file("bin/tpcgen-cli"))
 
-GENERATORS: Mapping[str, Source] = {each.name: each for each in (TPCH, SSB, NEXMARK, TPCDS)}
+GENERATORS: Mapping[str, Source] = {each.name: each for each in (TPCH, SSB, NEXMARK, TPCDS, WINDOWS)}
 
 Value = TypeVar("Value", bound=str | bool | list[str] | dict[str, object])
 

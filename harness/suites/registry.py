@@ -6,7 +6,7 @@ the live rows: after each batch, and at logical times within batches if the engi
 static and changing graphs, at a hub, vertex by vertex, and on virtual shards. Loops: distances over a random graph.
 Memory: the least memory in which a cell passes, found by runs under limits. Rates: the highest rate that an engine
 sustains in an open loop. Sharing: all queries in one dataflow beside the same queries alone, and queries that attach to
-others.
+others. Windows: the time of a change of a partition, by its size, for each window function.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from itertools import product
 from typing import Self, cast
 
@@ -23,6 +24,7 @@ from deltamark.dataflow.language.motif import VARIANTS, Variant
 from deltamark.datagen.graphs.generator import graph
 from deltamark.datagen.graphs.make import directory_of, make_graph
 from deltamark.datagen.make import Wanted
+from deltamark.datagen.windows import ROWS, WINDOWS
 from deltamark.datagen.workloads.registry import known_workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.benchmark import DEFAULT as DEFAULT_BENCHMARK
@@ -33,7 +35,7 @@ from deltamark.harness.engines.base import short_name
 from deltamark.harness.engines.registry import DEFAULT_SWEEP, capabilities
 from deltamark.harness.measure.client import CellReply
 from deltamark.harness.results.record import Origin, Record, blank_record
-from deltamark.harness.suites import coverage, loops, memory, rate, sharing
+from deltamark.harness.suites import coverage, loops, memory, rate, sharing, windows
 from deltamark.harness.suites.graphs import counting, virtual_shards
 from deltamark.harness.suites.graphs.counting import LOOPS
 from deltamark.harness.suites.graphs.graph_data import ORIENTED, named_graph
@@ -51,6 +53,7 @@ from deltamark.harness.tables.suites import (
     rate_tables,
     shared_tables,
     suite_tables,
+    window_tables,
 )
 from deltamark.queries.graph.motifs import MOTIFS
 
@@ -286,10 +289,51 @@ class SharingSuite(DataSuite, TableSuite):
         return sharing.incremental_attachments(shared, self.fuel)
 
 
+@dataclass(frozen=True, kw_only=True)
+class WindowSuite(DataSuite, TableSuite):
+    NAME = "windows"
+    TITLE = "Window functions"
+    CODE = "suites.windows"
+    MAKE_TABLES = window_tables
+
+    benchmark: str = WINDOWS.name
+    engines: tuple[str, ...] = DEFAULT_SWEEP
+    sizes: tuple[int, ...] = (10, 100, 1000, 10_000, 100_000, 1_000_000)
+
+    @classmethod
+    def settings(cls) -> set[str]:
+        return super().settings() - {"benchmark", "sf"}
+
+    @property
+    def dataset(self) -> str:
+        return "one partition"
+
+    def of_size(self, size: int) -> Self:
+        """Return these settings over the data of a partition of some rows."""
+        return replace(self, sf=Decimal(size) / ROWS)
+
+    def make_data(self) -> None:
+        for size in self.sizes:
+            super(WindowSuite, self.of_size(size)).make_data()
+
+    def cells(self) -> list[Cell]:
+        choices = product(self.names, self.engines, self.sizes)
+        return [self.of_size(size).cell_of(name, engine) for name, engine, size in choices]
+
+    def cell_of(self, name: str, engine: str) -> Cell:
+        """Return the cell of a text and an engine, in batches of one round."""
+        cell = self.cell(name).but(physical=1, engine=engine, master=self._master(engine))
+        return self._of_table(cell, "windows", f"{name} {short_name(engine)} {self.sf * ROWS:.0f}")
+
+    def measure(self, cell: Cell) -> Iterator[CellReply]:
+        return windows.measure(cell, replace(self._wanted, sf=Decimal(cell.sf)).directory)
+
+
 SUITES: dict[str, type[Suite]] = {
     suite.NAME: suite
     for suite in (
         ThroughputSuite, CoverageSuite, GraphSuite, LoopSuite, MemorySuite, RateSuite, SharingSuite,
+        WindowSuite,
     )
 }  # fmt: skip
 DEFAULT = ThroughputSuite.NAME

@@ -578,3 +578,30 @@ def highest_rates(db: Relations) -> Iterator[Table]:
             "recovery: the time from the largest burst until no round waits",
         ],
     )  # fmt: skip
+
+
+# Windows
+
+
+def window_tables(db: Relations) -> Iterator[Table]:
+    """Make the table of window functions: the time of a change at each place, by the size of the partition."""
+    named = """SELECT *, split_part(name, ' ', 1) AS function, split_part(name, ' ', 2) AS engine,
+        split_part(name, ' ', 3)::BIGINT AS size FROM measured WHERE table_name = 'windows'"""
+    sizes = [size for (size,) in db.rows(f"SELECT DISTINCT size FROM ({named}) ORDER BY size")]
+    ends = [f"({end}(figure[place], size) / ln({end}(size, size)))" for end in ("arg_max", "arg_min")]
+    yield db.table(
+        "windows", "Window functions: time per change",
+        [
+            ("function", "function", words), ("rows change", "place", words), ("engine", "engine", words),
+            *((short(size), f"any_value(shown(r, figure[place])) FILTER (size = {size})", brief) for size in sizes),
+            ("growth", f"CASE WHEN count(why) = 0 AND min(size) > 1 THEN {' / '.join(ends)} END", ratio),
+            ("changes", "arg_max(figure[place || '_changes'], size)", count),
+        ],
+        f"""FROM (FROM ({named}) CROSS JOIN (VALUES ('end'), ('middle')) places(place)) r
+            GROUP BY function, place, engine ORDER BY min(id), place""",
+        [
+            "a column for each number of rows in the partition, in which one row is inserted or deleted",
+            "growth: from the smallest partition to the largest, relative to that of the logarithm of the rows",
+            "changes: retracted and inserted rows of the answer for a change of the largest partition",
+        ],
+    )  # fmt: skip

@@ -1,4 +1,4 @@
-"""The Star Schema Benchmark and Nexmark: their rows, and right answers while rows come and go."""
+"""The Star Schema Benchmark, Nexmark and window functions: their rows, and right answers while rows come and go."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from deltamark.harness.check.oracle import sql_values
 from deltamark.harness.check.verify import golden_cells, read_golden
 from deltamark.harness.cli.main import main
 
-WORKLOADS = {"ssb": ("insert", "window:300", "update:5"), "nexmark": ("insert", "slide:200")}
+WORKLOADS = {"ssb": ("insert", "window:300", "update:5"), "nexmark": ("insert", "slide:200"), "windows": ("changes",)}
 QUERIES = [(name, query) for name in WORKLOADS for query in benchmark(name).queries]
 
 
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory):
-    """Return the data of both benchmarks at the smallest scale factor, by name."""
+    """Return the data of the benchmarks at the smallest scale factor, by name."""
     where = tmp_path_factory.mktemp("data")
     with tasks_in_process():
         return {
@@ -46,7 +46,7 @@ def test_an_answer_equals_duckdbs_at_any_time(stored, name, query):
 
 @pytest.fixture(scope="module")
 def database(stored):
-    """Return a database with the rows of both benchmarks; the names of their columns do not clash."""
+    """Return a database with the rows of the benchmarks; the names of their columns do not clash."""
     with duckdb.connect() as connection:
         for dataset in stored.values():
             for name, relation in dataset.relations.items():

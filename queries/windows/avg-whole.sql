@@ -1,0 +1,1 @@
+SELECT id, avg(amount) OVER (PARTITION BY shop) AS answer FROM sales

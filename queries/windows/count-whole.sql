@@ -1,0 +1,1 @@
+SELECT id, count(*) OVER (PARTITION BY shop) AS answer FROM sales

@@ -1,0 +1,1 @@
+SELECT id, first_value(amount) OVER (PARTITION BY shop ORDER BY placed RANGE BETWEEN 100 PRECEDING AND CURRENT ROW) AS answer FROM sales

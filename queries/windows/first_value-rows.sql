@@ -1,0 +1,1 @@
+SELECT id, first_value(amount) OVER (PARTITION BY shop ORDER BY placed ROWS BETWEEN 10 PRECEDING AND CURRENT ROW) AS answer FROM sales

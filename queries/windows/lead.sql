@@ -1,0 +1,1 @@
+SELECT id, lead(amount, 3) OVER (PARTITION BY shop ORDER BY placed) AS answer FROM sales

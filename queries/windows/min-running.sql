@@ -1,0 +1,1 @@
+SELECT id, min(amount) OVER (PARTITION BY shop ORDER BY placed) AS answer FROM sales

@@ -1,0 +1,1 @@
+SELECT id, nth_value(amount, 3) OVER (PARTITION BY shop ORDER BY placed ROWS BETWEEN 10 PRECEDING AND CURRENT ROW) AS answer FROM sales

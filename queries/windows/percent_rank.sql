@@ -1,0 +1,1 @@
+SELECT id, percent_rank() OVER (PARTITION BY shop ORDER BY lot) AS answer FROM sales

@@ -1,0 +1,1 @@
+SELECT id, sum(amount) OVER (PARTITION BY shop) AS answer FROM sales

@@ -105,7 +105,7 @@ def _compared(comparator: Comparator, left: object, right: object) -> Expr:
     return Expr(tree.Comparison(comparator, literal(left), literal(right)))
 
 
-CAST = re.compile(r"(?P<name>[A-Z]+)(\(\d+, *(?P<scale>\d+)\))?", re.IGNORECASE)
+CAST = re.compile(r"(?P<name>[A-Z]+)(\((?P<digits>\d+), *(?P<scale>\d+)\))?", re.IGNORECASE)
 CASTS = (*INTEGERS, "DECIMAL", "DOUBLE", "FLOAT", "DATE", "VARCHAR", "BOOLEAN")
 
 
@@ -327,7 +327,7 @@ class Expr:
         name = found["name"].upper() if found else type_
         if found is None or name not in CASTS:
             raise unknown("type", type_, CASTS)
-        return Expr(tree.Cast(self.node, SqlType(name, int(found["scale"] or 0))))
+        return Expr(tree.Cast(self.node, SqlType(name, int(found["scale"] or 0), int(found["digits"] or 0))))
 
     def year(self) -> Expr:
         """Return the year of a date, as a number."""

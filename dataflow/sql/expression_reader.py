@@ -183,7 +183,8 @@ class ExpressionReader:
     def _cast(self, of: Expression[int], node: Json, type_: Json, place: Place) -> Expression[int]:
         """Read a cast of an expression, whose node is given; one of a row casts its values."""
         if not isinstance(of, tree.Row):
-            return tree.Cast(of, self.type_of(type_), place, _type_before(node))
+            known, info = self.type_of(type_), type_.get("type_info") or {}
+            return tree.Cast(of, known._replace(width=info.get("width", 0)), place, _type_before(node))
         types = [each["second"] for each in type_["type_info"]["child_types"]]
         values = zip(of.args, node["children"], types, strict=True)
         return tree.Row(tuple(self._cast(*each, place) for each in values), place)

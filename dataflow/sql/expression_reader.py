@@ -22,7 +22,7 @@ from deltamark.dataflow.scalars.texts import ILIKE, LIKE, PREFIX, SPLIT_PART
 from deltamark.dataflow.scalars.values import DOUBLES
 from deltamark.dataflow.sql.fragments import Json, objects, raises_for_several_rows
 from deltamark.dataflow.sql.groups import AggregateCall
-from deltamark.dataflow.sql.picks import QUANTILES
+from deltamark.dataflow.sql.picks import QUANTILES, TEXTS
 from deltamark.dataflow.sql.planner import SORT_KEY
 from deltamark.dataflow.sql.problems import SqlError, unsupported
 from deltamark.dataflow.sql.rows import Order
@@ -77,11 +77,15 @@ class ExpressionReader:
         condition = self.expression(node["filter"]) if node.get("filter") else None
         place = self._written.expression(node)
         name, type_ = node["qname"]["path"][-1], self.type_of(node["return_type"])
-        quantile, is_descending = None, False
+        quantile, is_descending, separator = None, False, None
         if name in QUANTILES:
             args, (quantile, is_descending) = args[:1], self._quantile(node["function_data"])
+        if name in TEXTS:
+            args, separator = args[:1], node["function_data"]["separator"]
         is_distinct = node["aggregate_type"] == "DISTINCT"
-        return AggregateCall(name, args, type_, is_distinct, condition, place, order, quantile, is_descending)
+        return AggregateCall(
+            name, args, type_, is_distinct, condition, place, order, quantile, is_descending, separator
+        )
 
     def _ordered(self, node: Json) -> tuple[Args, tuple[Order, ...]]:
         """Read the arguments of an aggregate, and its order, for which DuckDB may have made an argument."""

@@ -277,10 +277,11 @@ ORDERED = ("quantile_disc({}, 0.3)", "any_value({} ORDER BY {})", "first({0} ORD
 
 def _ordered(w: Writer, sort: str, rows: Scope) -> Part:
     """Draw an aggregate of a column of a sort in an order."""
-    of, call = w.pick(rows.of(sort)), w.pick(ORDERED)
+    of, call = w.pick(rows.of(sort)), w.pick([*ORDERED, *(OF_TEXTS if sort == "text" else ())])
     by = of if "any_value" in call else w.pick([each.text for each in rows.columns if each.sort != "double"])
     return Part(sort, (call.format(of, by),), f"{call.partition('(')[0]} in order")
 
+OF_TEXTS = ("string_agg({0}, '; ' ORDER BY {1} DESC, {0})", "string_agg(DISTINCT {0}, '' ORDER BY {0})")
 
 def _calls(w: Writer, sort: str, rows: Scope) -> Part:
     depth = w.pick([0, 0, 1])

@@ -313,6 +313,22 @@ class Expr:
         """Round to a whole number towards zero."""
         return _called("trunc", self)
 
+    def sqrt(self) -> Expr:
+        """Return the square root as a double, which is NaN for a negative number."""
+        return _called("sqrt", self)
+
+    def exp(self) -> Expr:
+        """Return e to the power of the number as a double."""
+        return _called("exp", self)
+
+    def ln(self) -> Expr:
+        """Return the natural logarithm as a double: negative infinity for 0, and NaN for a negative number."""
+        return _called("ln", self)
+
+    def power(self, exponent: Operand) -> Expr:
+        """Return the number to the power of another one, as a double."""
+        return _called("pow", self, exponent)
+
     def greatest(self, *others: Operand) -> Expr:
         """Return the largest of some values, without those that are NULL: `col.price.greatest(col.cost, 0)`."""
         return _called("greatest", self, *others)

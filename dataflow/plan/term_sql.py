@@ -139,6 +139,8 @@ def _written(term: Term) -> tuple[str, int]:
             return _called(term), ATOM
         case Moment(function):
             return f"{function}({', '.join(map(sql, term.args))})", ATOM
+        case DoubleArithmetic(left, right, "atan2" as name):
+            return f"{name}({sql(left)}, {sql(right)})", ATOM
         case Checked(left, right, sign) | DoubleArithmetic(left, right, sign):
             binding = SUM if sign in "+-" else PRODUCT
             return f"{sql(left, binding)} {sign} {sql(right, binding + 1)}", binding

@@ -234,11 +234,85 @@ _OTHERS = (
     Function("abs", of_number(numbers.absolute, doubles.function("abs"))),
     Function("sign", of_number(numbers.sign, numbers.sign_of_double)),
     Function("round", rounding), Function("floor", of_number(numbers.floored, doubles.function("floor"))),
+def _of_double(name: str) -> Function:
+    """Return a function of a number as a double."""
+    compute = doubles.function(name)
+    return Function(name, of_number(lambda term: compute(doubles.in_double(term)), compute))
+
+
+def _of_two_doubles(name: str, sign: str) -> Function:
+    """Return a function of two numbers as doubles. sign: its name in terms."""
+
+    def compute(of: Call[object], left: Value, right: Value) -> Value:
+        missing = either(left.null, right.null)
+        if missing is TRUE:
+            return value_of(constant(of.type, None))
+        return Value(doubles.arithmetic(sign, *(doubles.in_double(each.term) for each in (left, right))), missing)
+
+    return Function(name, compute)
+
+
+DOUBLE_FUNCTIONS = ("sqrt", "exp", "ln", "log10", "log2", "sin", "cos", "tan", "asin", "acos", "atan")
+
+
+def _sum(kind: type[Add | Subtract]) -> Callable[..., Value]:
+    """Return the sum or the difference of numbers, quotients or dates; one argument is negated."""
+    combine = sum_of(terms.total if kind is Add else terms.difference)
+
+    def added(left: Term | Ratio, right: Term | Ratio) -> Term | Ratio:
+        if isinstance(left, Ratio) or isinstance(right, Ratio) or "date" not in (left.type.kind, right.type.kind):
+            return combine(left, right)
+        return moved(kind, left, right)
+
+    def compute(of: Call[object], left: Value, right: Value | None = None) -> Value:
+        if right is None:
+            return combined(of, Value(number(0)), left, combine, "-")
+        return combined(of, left, right, added, "+" if kind is Add else "-")
+
+    return compute
+
+
+ADD, SUBTRACT = Function("+", _sum(Add)), Function("-", _sum(Subtract))
+MULTIPLY, DIVIDE = Function("*", numbers.multiplied), Function("/", numbers.divided)
+WHOLE_QUOTIENT = Function("//", of_whole_numbers(numbers.truncated))
+REMAINDER = Function("%", of_whole_numbers(numbers.remainder))
+
+_OTHERS = (
+    Function("abs", of_number(numbers.absolute, doubles.function("abs"))),
+    Function("sign", of_number(numbers.sign, numbers.sign_of_double)),
+    Function("round", rounding), Function("floor", of_number(numbers.floored, doubles.function("floor"))),
+def _of_double(name: str) -> Function:
+    """Return a function of a number as a double."""
+    compute = doubles.function(name)
+    return Function(name, of_number(lambda term: compute(doubles.in_double(term)), compute))
+
+
+def _of_two_doubles(name: str, sign: str) -> Function:
+    """Return a function of two numbers as doubles. sign: its name in terms."""
+
+    def compute(of: Call[object], left: Value, right: Value) -> Value:
+        missing = either(left.null, right.null)
+        if missing is TRUE:
+            return value_of(constant(of.type, None))
+        return Value(doubles.arithmetic(sign, *(doubles.in_double(each.term) for each in (left, right))), missing)
+
+    return Function(name, compute)
+
+
+DOUBLE_FUNCTIONS = ("sqrt", "exp", "ln", "log10", "log2", "sin", "cos", "tan", "asin", "acos", "atan")
+
+
+def _checked(sign: str, left_null: Term | None, right_null: Term | None, left: Term, right: Term) -> Term:
+    """Compute with microseconds, of which those of NULL have no meaning."""
+    return numbers.checked(sign, Value(left, left_null), Value(right, right_null))
+
+
     Function("ceil", of_number(numbers.ceiled, doubles.function("ceil"))),
     Function("trunc", of_number(numbers.truncated_to_whole, doubles.function("trunc"))),
     Function("greatest", partial(best_of, largest=True)), Function("least", partial(best_of, largest=False)),
     Function("date_part", _named_part("")), Function("date_trunc", _named_part("trunc ")),
-    Function("date_diff", _date_diff),
+    Function("date_diff", _date_diff), *map(_of_double, DOUBLE_FUNCTIONS), _of_two_doubles("pow", "**"),
+    _of_two_doubles("atan2", "atan2"),
     *(Function(name, _part(name)) for name in ("last_day", "epoch", *PARTS, *times.PARTS, *times.EPOCHS)),
 )  # fmt: skip
 _ALIASES = {
@@ -252,3 +326,4 @@ FUNCTIONS: Mapping[str, Function] = {
 """The functions by their names in SQL."""
 
 FUNCTIONS = {**FUNCTIONS, **{name: FUNCTIONS[of] for name, of in _ALIASES.items()}}
+    "log": "log10", "power": "pow", "**": "pow", "^": "pow",

@@ -70,6 +70,10 @@ QUERIES = {
     "not in": "SELECT k FROM t WHERE g NOT IN (SELECT h FROM t WHERE n > 0)",
     "having": "SELECT k FROM t GROUP BY k HAVING sum(h) > avg(g)",
     "except": "SELECT g FROM t EXCEPT SELECT h FROM t WHERE n > 0",
+    "functions": "SELECT k, sqrt(abs(g)), exp(n), ln(n * n + 1), log(n + 3), sqrt(n / nullif(m, 0) + 3) FROM t",
+    "powers": "SELECT k, pow(2, n), abs(h) ** 0.5, power(n, 3), sqrt(w * 0 + 2) FROM t",
+    "angles": "SELECT k, sin(n), cos(m), tan(n), asin(n / 3), acos(m / 3), atan(g), atan2(n, m), atan2(h, n) FROM t",
+    "functions of sums": "SELECT sqrt(sum(n * n)), pow(sum(n), 2), exp(avg(m)), exp(avg(ln(n + 3))) FROM t GROUP BY k",
     # numbers that may need more than 64 bits
     "wide sums": "SELECT k, sum(w) + sum(w), sum(w) - sum(n), sum(w) * 3 FROM t GROUP BY k",
     "wide comparisons": "SELECT k FROM t WHERE w > p * 1.0000000001",

@@ -214,6 +214,7 @@ COMPOSITES: dict[str, list[Make]] = {
         _call("moment", "(", "moment", "timestamp +- INTERVAL", " + INTERVAL 90 MINUTE)"),
         _call("moment", "(", "moment", "timestamp +- INTERVAL", " - INTERVAL '1 month 1 day')"),
         _call("moment", "date_trunc('hour', ", "moment", "date_trunc of a timestamp"),
+        _call("float", "sqrt(abs(", "float", "sqrt", "))"),
         _call("moment", "CAST(", "date", "CAST AS TIMESTAMP", " AS TIMESTAMP)"),
     ],
     "date": [

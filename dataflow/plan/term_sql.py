@@ -302,6 +302,8 @@ def literal(type_: Type, stored: int | str | None) -> str:
             return f"TIMESTAMP{'TZ' if value.tzinfo else ''} '{value}'"
         case dt.date() | dt.time():
             return f"{'TIME' if isinstance(value, dt.time) else 'DATE'} '{value}'"
+        case dt.timedelta():
+            return f"INTERVAL '{stored} microseconds'"
         case float():
             return repr(value) if math.isfinite(value) else f"'{value}'::DOUBLE"
     text = f"{Decimal(value):f}"

@@ -17,7 +17,7 @@ from deltamark.dataflow.scalars.expressions import (
     Interval,
     SqlType,
 )
-from deltamark.dataflow.scalars.functions import DIVIDE, FUNCTIONS, WHOLE_QUOTIENT, bucket
+from deltamark.dataflow.scalars.functions import DIVIDE, FUNCTIONS, NORMALIZED, WHOLE_QUOTIENT, bucket
 from deltamark.dataflow.scalars.texts import ILIKE, LIKE, PREFIX, SPLIT_PART
 from deltamark.dataflow.scalars.values import DOUBLES
 from deltamark.dataflow.sql.fragments import Json, objects, raises_for_several_rows
@@ -159,6 +159,8 @@ class ExpressionReader:
 
     def _operation(self, node: Json, place: Place) -> Expression[int]:
         kind, args = node["type"], self._all(node["children"], place)
+        if any(isinstance(each, tree.Call) and each.function is NORMALIZED for each in args):
+            args = tuple(map(_normalized, args))
         if kind in COMPARISONS:
             return Comparison(COMPARISONS[kind], args[0], args[1], place)
         match kind:
@@ -206,7 +208,7 @@ class ExpressionReader:
             case "ifnull", _:
                 return tree.Coalesce(args, place)
             case "+" | "-", _ if any(intervals):
-                return _shifted(name, args, intervals, place)
+                return _shifted(name, args, intervals, type_, place)
             case "time_bucket", (tree.Constant(value=Interval() as width), moment):
                 return tree.Call(bucket(width), (moment,), type_, place)
             case "!~~" | "!~~*", _:
@@ -301,6 +303,14 @@ def _is_interval(node: Json) -> bool:
     return type_ is not None and bool(type_["id"] == "INTERVAL")
 
 
+def _normalized(of: Expression[int]) -> Expression[int]:
+    """Return a constant interval, whose months have 30 days where intervals are compared; or any other expression."""
+    match of:
+        case tree.Constant(type_, Interval(months, days, micros), place):
+            return tree.Constant(type_, Interval(0, 30 * months + days, micros), place)
+    return of
+
+
 def _between(args: Sequence[Expression[int]], ends: Json, place: Place) -> Expression[int]:
     """Return the two comparisons that DuckDB has merged, of which each may be strict."""
     value, low, high = args
@@ -309,14 +319,14 @@ def _between(args: Sequence[Expression[int]], ends: Json, place: Place) -> Expre
     return tree.And((Comparison(above, value, low, place), Comparison(below, value, high, place)), place)
 
 
-def _shifted(sign: str, args: Args, intervals: Sequence[bool], place: Place) -> Expression[int]:
-    """Return a date with a constant interval added, or subtracted."""
+def _shifted(sign: str, args: Args, intervals: Sequence[bool], type_: SqlType, place: Place) -> Expression[int]:
+    """Return the sum or the difference of a time and an interval, or of two intervals."""
     at = list(intervals).index(True)
     match args[at], [each for each in args if each is not args[at]]:
-        case tree.Constant(value=Interval() as interval), [day]:
+        case tree.Constant(value=Interval() as interval), [day] if not all(intervals):
             by = 1 if sign == "+" else -1
             return tree.Shifted(day, Interval(*(by * each for each in interval)), place)
-    return tree.Refused(unsupported("an interval that is no constant"), args, place)
+    return tree.Call(FUNCTIONS[sign], args, type_, place)
 
 
 def _children(of: Json) -> Iterator[Json]:

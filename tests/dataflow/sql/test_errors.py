@@ -82,7 +82,7 @@ NAMES = {
     "reverse(s)": "the function reverse",
     "extract(century from d)": "the function extract",
     "datediff('century', d, d)": "a difference of dates by century",
-    "interval 3 day": "a constant of type INTERVAL",
+    "interval 3 month": "a constant interval of months that is not added to a date",
     "{'a': a}": "{'a': a}",
     "try_cast(s as integer)": "try_cast(s as integer)",
     "a and cbrt(a) between 1 and 2": "the function cbrt",

@@ -10,7 +10,7 @@ from deltamark.dataflow.types import NULL, Type, doubles, pack_short, stored_dou
 
 ARROW_TYPES = {
     "bool": pa.bool_(), "date": pa.date32(), "timestamp": pa.timestamp("us"), "timestamptz": pa.timestamp("us", "UTC"),
-    "time": pa.time64("us"),
+    "time": pa.time64("us"), "interval": pa.duration("us"),
 }  # fmt: skip
 """The types of Arrow for stored numbers of other kinds."""
 

@@ -12,6 +12,7 @@ double a number of 64 bits with a floating point, as an integer in the order of 
 timestamp    microseconds since 1970-01-01, in no time zone
 timestamptz  microseconds since 1970-01-01 in UTC
 time         microseconds since midnight
+interval     microseconds between two timestamps; no column of an input has it
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import numpy as np
 
 from deltamark.errors import DeltamarkError, unknown
 
-Kind = Literal["int", "date", "code", "short", "text", "bool", "double", "timestamp", "timestamptz", "time"]
+Kind = Literal["int", "date", "code", "short", "text", "bool", "double", "timestamp", "timestamptz", "time", "interval"]
 TIMESTAMPS: tuple[Kind, ...] = ("timestamp", "timestamptz")
 
 LARGEST = 2**63 - 1
@@ -165,6 +166,12 @@ def timestamp_type(low: dt.datetime | int, high: dt.datetime | int, *, zoned: bo
     return Type("timestamptz" if zoned else "timestamp", 0, first, last)
 
 
+def interval_type(low: int, high: int) -> Type:
+    """Return the type of intervals from low to high microseconds."""
+    _refuse_too_wide(low, high)
+    return Type("interval", 0, low, high)
+
+
 def microseconds(moment: dt.datetime) -> int:
     """Return the microseconds since 1970-01-01, in UTC if the moment has a time zone."""
     start = FIRST_MOMENT if moment.tzinfo is None else FIRST_MOMENT.replace(tzinfo=dt.UTC)
@@ -235,7 +242,7 @@ def unpack_short(packed: int) -> str:
     return (packed >> 3).to_bytes(SHORT_BYTES, "big")[: packed & 7].decode()
 
 
-Value: TypeAlias = "bool | int | float | Decimal | dt.date | dt.time | str | None"
+Value: TypeAlias = "bool | int | float | Decimal | dt.date | dt.time | dt.timedelta | str | None"
 """A value as Python has it."""
 
 
@@ -259,6 +266,8 @@ def value_of(type_: Type, stored: int | str | None) -> Value:  # noqa: C901 (a c
         case "timestamp" | "timestamptz" if FIRST_DAY <= number // MICROSECONDS_PER_DAY <= LAST_DAY:
             moment = FIRST_MOMENT + dt.timedelta(microseconds=number)
             value = moment if type_.kind == "timestamp" else moment.replace(tzinfo=dt.UTC)
+        case "interval":
+            value = dt.timedelta(microseconds=number)
         case "time":
             value = (FIRST_MOMENT + dt.timedelta(microseconds=number)).time()
         case "code":

@@ -17,7 +17,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from deltamark.datagen.schema import MAX_DIGITS, Column, Relation, Relations
+from deltamark.datagen.schema import MAX_DIGITS, Column, ColumnKind, Relation, Relations
 from deltamark.datagen.source import Parts, Source
 from deltamark.errors import DeltamarkError
 
@@ -36,6 +36,14 @@ UPDATES = ("update", "u")
 
 FOOTER_BYTES = 1 << 16
 """The end of a file that tells it from another one of the same name, size and time. Not tuned."""
+
+KINDS: Mapping[str, ColumnKind] = {
+    **dict.fromkeys(["TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"], "int"),
+    **dict.fromkeys(["DOUBLE", "FLOAT"], "double"), "DATE": "date",
+    **dict.fromkeys(["TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS"], "timestamp"),
+    **dict.fromkeys(["VARCHAR", "ENUM"], "text"),
+}  # fmt: skip
+"""The kinds of columns by the types of DuckDB."""
 
 MOST_EQUAL = 1_000_000
 """The largest number of equal rows that arrive or leave by one change."""
@@ -87,19 +95,14 @@ def _end(path: Path, size: int, mtime_ns: int) -> bytes:  # noqa: ARG001 (a newe
 def column_of(name: str, type_: str, *, nullable: bool) -> Column | str:
     """Return the column that stores values of a type of DuckDB, or the reason why none does."""
     word, _, arguments = type_.partition("(")
-    match word:
-        case "TINYINT" | "SMALLINT" | "INTEGER" | "BIGINT" | "UTINYINT" | "USMALLINT" | "UINTEGER":
-            return Column(name, "int", nullable=nullable)
-        case "DECIMAL":
-            digits, scale = (int(number) for number in arguments.rstrip(")").split(","))
-            if digits > MAX_DIGITS:
-                return f"a decimal of {digits} digits; write it with at most {MAX_DIGITS}"
-            return Column(name, "decimal", digits, scale, nullable)
-        case "DATE":
-            return Column(name, "date", nullable=nullable)
-        case "VARCHAR" | "ENUM":
-            return Column(name, "text", nullable=nullable)
-    return f"{type_}; write it as a whole number, a decimal, a date or a text"
+    if word == "DECIMAL":
+        digits, scale = (int(number) for number in arguments.rstrip(")").split(","))
+        if digits > MAX_DIGITS:
+            return f"a decimal of {digits} digits; write it with at most {MAX_DIGITS}"
+        return Column(name, "decimal", digits, scale, nullable)
+    if word in KINDS:
+        return Column(name, KINDS[word], nullable=nullable)
+    return f"{type_}; write it as a number, a date, a timestamp of microseconds or a text"
 
 
 class FileSource(Source):
@@ -319,7 +322,10 @@ class _Ordering:
 
 def _columns(relation: Relation) -> str:
     """Return the columns of a relation in the types that pre-batching expects, without the prefix."""
-    types = {"int": "BIGINT", "date": "DATE", "code": "VARCHAR", "text": "VARCHAR"}
+    types = {
+        "int": "BIGINT", "double": "DOUBLE", "date": "DATE", "timestamp": "TIMESTAMP", "code": "VARCHAR",
+        "text": "VARCHAR",
+    }  # fmt: skip
 
     def converted(column: Column) -> str:
         type_ = f"DECIMAL({column.digits}, {column.scale})" if column.kind == "decimal" else types[column.kind]

@@ -11,6 +11,7 @@ import hashlib
 import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -196,8 +197,11 @@ def _stored(column: Column, read: pa.ChunkedArray, values: list[str] | None) -> 
     match column.kind:
         case "int":
             return _whole(column, read.cast(pa.int64()))
-        case "decimal":
-            return pa.array(np.concatenate([np.empty(0, np.int64), *(_words(column, piece) for piece in read.chunks)]))
+        case "decimal" | "double":
+            stored = stored_doubles if column.kind == "double" else partial(_words, column)
+            return pa.array(np.concatenate([np.empty(0, np.int64), *map(stored, read.chunks)]))
+        case "timestamp":
+            return _whole(column, read.cast(pa.timestamp("us")).cast(pa.int64()))
         case "date":
             days = read.cast(pa.date32()).cast(pa.int32())
             return _whole(column, days.cast(pa.int64())) if column.nullable else days.combine_chunks()
@@ -222,6 +226,14 @@ def _words(column: Column, piece: pa.Array) -> np.ndarray:
     words = np.frombuffer(piece.buffers()[1], dtype=np.int64)
     low = words[2 * piece.offset : 2 * (piece.offset + len(piece)) : 2]
     return np.where(piece.is_null().to_numpy(zero_copy_only=False), NULL, low) if piece.null_count else low
+
+
+def stored_doubles(piece: pa.Array) -> np.ndarray:
+    """Return the integers that store doubles in their order, as the engine has them (`dataflow/types.py`)."""
+    values = piece.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    bits = np.where(values == 0, 0.0, np.where(np.isnan(values), np.nan, values)).view(np.int64)
+    stored = np.where(np.isnan(values), 0x7FF8 << 48, np.where(bits < 0, ~(bits & (2**63 - 1)), bits))
+    return np.where(piece.is_null().to_numpy(zero_copy_only=False), NULL, stored) if piece.null_count else stored
 
 
 def _recoded(piece: pa.DictionaryArray, pool: pa.Array) -> np.ndarray:

@@ -27,8 +27,9 @@ CHUNK_ROWS = 1 << 20
 TIMES_PER_ROUND = 8
 """The logical times of a round. A relation has its own, which is its rank; from the eighth on they share the last."""
 
-ColumnKind = Literal["int", "decimal", "date", "code", "text"]
-"""int: int64. decimal: int64 in units of the last place. date: int32 days since 1970. code: int32 into a sorted
+ColumnKind = Literal["int", "decimal", "double", "date", "timestamp", "code", "text"]
+"""int: int64. decimal: int64 in units of the last place. double: int64 in the order of the numbers (`stored_doubles`
+of prebatch.py). date: int32 days since 1970. timestamp: int64 microseconds since 1970. code: int32 into a sorted
 dictionary. text: UTF-8 with 32-bit offsets."""
 
 COLUMN_KINDS: tuple[ColumnKind, ...] = get_args(ColumnKind)
@@ -46,13 +47,15 @@ ROLES: tuple[Role, ...] = get_args(Role)
 ARROW_TYPES: dict[ColumnKind, pa.DataType] = {
     "int": pa.int64(),
     "decimal": pa.int64(),
+    "double": pa.int64(),
     "date": pa.int32(),
+    "timestamp": pa.int64(),
     "code": pa.dictionary(pa.int32(), pa.string(), ordered=True),
     "text": pa.string(),
 }
 
 NULL = -(1 << 63)
-"""The stored value of a missing number or date. A nullable date is an int64, and a missing text Arrow's NULL."""
+"""The stored value of a missing number, date or time. A nullable date is an int64, and a missing text Arrow's NULL."""
 
 FIRST_SCHEMA = pa.schema([pa.field("first", pa.int64(), nullable=False)])
 """The schema of the files with the positions of the first members of each row of another relation."""

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from deltamark.dataflow.language.picks import median as median
     from deltamark.dataflow.language.picks import quantile_cont as quantile_cont
     from deltamark.dataflow.language.picks import quantile_disc as quantile_disc
+    from deltamark.dataflow.language.picks import string_agg as string_agg
     from deltamark.dataflow.language.windows import FrameExpr as FrameExpr
     from deltamark.dataflow.language.windows import WindowExpr as WindowExpr
     from deltamark.dataflow.language.windows import dense_rank as dense_rank

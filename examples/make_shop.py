@@ -2,7 +2,8 @@
 
 Orders are placed, shipped a few days later, and some of them cancelled; prices change. Every table has the time of each
 change, by which the benchmark lets it arrive: orders as insertions, updates and deletions, products the same, and lines
-with weights of 1 and -1. Rows are made of remainders, so they are the same on every machine.
+with weights of 1 and -1. The price of a line is a DOUBLE, and the time of an order a TIMESTAMP. Rows are made of
+remainders, so they are the same on every machine.
 
     python examples/make_shop.py            # or with a number of orders: ... 100000
     make bench BENCHMARK=examples/shop
@@ -38,7 +39,9 @@ CREATE TABLE products AS SELECT * FROM (
     FROM range($products) t(i) WHERE i % 3 = 0
 ) ORDER BY changed, product_id;
 
-CREATE TABLE orders AS SELECT changed, op, order_id, customer_id, placed::DATE AS placed_on, shipped_on, status FROM (
+CREATE TABLE orders AS SELECT
+    changed, op, order_id, customer_id, placed, placed::DATE AS placed_on, shipped_on, status
+FROM (
     SELECT placed AS changed, 'insert' AS op, *, NULL::DATE AS shipped_on, 'new' AS status FROM o
     UNION ALL
     SELECT placed + INTERVAL (days) DAY, 'update', *, placed::DATE + days::INTEGER, 'shipped' FROM o WHERE luck > 1
@@ -46,7 +49,10 @@ CREATE TABLE orders AS SELECT changed, op, order_id, customer_id, placed::DATE A
     SELECT placed + INTERVAL 8 DAY, 'delete', *, NULL, 'new' FROM o WHERE luck = 0
 ) ORDER BY changed, order_id;
 
-CREATE TABLE lines AS SELECT changed, weight, order_id, number, product_id, quantity, discount FROM (
+CREATE TABLE lines AS SELECT
+    changed, weight, order_id, number, product_id, quantity,
+    (5 + product_id * 37 % 400 + 0.99)::DOUBLE AS price, discount
+FROM (
     SELECT placed AS changed, 1 AS weight, o.*, unnest(range(lines)) + 1 AS number FROM o
     UNION ALL
     SELECT placed + INTERVAL 8 DAY, -1, o.*, unnest(range(lines)) + 1 FROM o WHERE luck = 0

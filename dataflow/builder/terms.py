@@ -66,6 +66,9 @@ FUNCTION_NUMBERS = {
     "+": numbers.PLUS, "-": numbers.MINUS, "*": numbers.TIMES, "/": numbers.DIVIDED, "%": numbers.MODULO,
     "round": numbers.ROUND, "round tens": numbers.ROUND_TENS, "floor": numbers.FLOOR, "ceil": numbers.CEIL,
     "trunc": numbers.TRUNC, "abs": numbers.ABS, "sqrt": numbers.SQRT, "float": numbers.SINGLE,
+    "exp": numbers.EXP, "ln": numbers.LN, "log10": numbers.LOG10, "log2": numbers.LOG2, "**": numbers.POWER,
+    "sin": numbers.SIN, "cos": numbers.COS, "tan": numbers.TAN, "asin": numbers.ASIN, "acos": numbers.ACOS,
+    "atan": numbers.ATAN, "atan2": numbers.ATAN2,
 }  # fmt: skip
 """The numbers that kernels give functions of doubles, and checked arithmetic."""
 

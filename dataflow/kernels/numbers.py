@@ -15,8 +15,9 @@ from deltamark.dataflow.kernels.status import DONE, FAILED
 from deltamark.dataflow.types import LARGEST, NAN, NULL
 
 PLUS, MINUS, TIMES, DIVIDED, MODULO, ROUND, ROUND_TENS, FLOOR, CEIL, TRUNC, ABS, SQRT, SINGLE = range(13)
+EXP, LN, LOG10, LOG2, POWER, SIN, COS, TAN, ASIN, ACOS, ATAN, ATAN2 = range(13, 25)
 """The functions of doubles. ROUND has the power of ten of the decimal places as its second argument, and ROUND_TENS the
-power of ten in units of which it rounds. SINGLE rounds to 32 bits."""
+power of ten in units of which it rounds. SINGLE rounds to 32 bits. Those from EXP on are those of the C library."""
 
 EXACT = 2**53
 """The integers up to which each is a double."""
@@ -119,6 +120,37 @@ def _computed(function: int, x: float, y: float) -> float:
         value = np.sqrt(x)
     elif function == SINGLE:
         value = np.float64(np.float32(x))
+    elif function >= EXP:
+        value = _transcendental(function, x, y)
+    return value
+
+
+@kernel
+def _transcendental(function: int, x: float, y: float) -> float:
+    """Compute a function that has no result for some numbers: it is NaN there."""
+    value = np.exp(x)
+    if function == LN:
+        value = np.log(x)
+    elif function == LOG10:
+        value = np.log10(x)
+    elif function == LOG2:
+        value = np.log2(x)
+    elif function == POWER:
+        value = np.power(x, y)
+    elif function == SIN:
+        value = np.sin(x)
+    elif function == COS:
+        value = np.cos(x)
+    elif function == TAN:
+        value = np.tan(x)
+    elif function == ASIN:
+        value = np.arcsin(x)
+    elif function == ACOS:
+        value = np.arccos(x)
+    elif function == ATAN:
+        value = np.arctan(x)
+    elif function == ATAN2:
+        value = np.arctan2(x, y)
     return value
 
 

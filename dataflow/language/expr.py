@@ -105,7 +105,7 @@ def _compared(comparator: Comparator, left: object, right: object) -> Expr:
     return Expr(tree.Comparison(comparator, literal(left), literal(right)))
 
 
-CAST = re.compile(r"(?P<name>[A-Z]+)(\(\d+, *(?P<scale>\d+)\))?", re.IGNORECASE)
+CAST = re.compile(r"(?P<name>[A-Z]+)(\((?P<digits>\d+), *(?P<scale>\d+)\))?", re.IGNORECASE)
 CASTS = (*INTEGERS, "DECIMAL", "DOUBLE", "FLOAT", "DATE", "VARCHAR", "BOOLEAN")
 
 
@@ -313,6 +313,22 @@ class Expr:
         """Round to a whole number towards zero."""
         return _called("trunc", self)
 
+    def sqrt(self) -> Expr:
+        """Return the square root as a double, which is NaN for a negative number."""
+        return _called("sqrt", self)
+
+    def exp(self) -> Expr:
+        """Return e to the power of the number as a double."""
+        return _called("exp", self)
+
+    def ln(self) -> Expr:
+        """Return the natural logarithm as a double: negative infinity for 0, and NaN for a negative number."""
+        return _called("ln", self)
+
+    def power(self, exponent: Operand) -> Expr:
+        """Return the number to the power of another one, as a double."""
+        return _called("pow", self, exponent)
+
     def greatest(self, *others: Operand) -> Expr:
         """Return the largest of some values, without those that are NULL: `col.price.greatest(col.cost, 0)`."""
         return _called("greatest", self, *others)
@@ -327,7 +343,7 @@ class Expr:
         name = found["name"].upper() if found else type_
         if found is None or name not in CASTS:
             raise unknown("type", type_, CASTS)
-        return Expr(tree.Cast(self.node, SqlType(name, int(found["scale"] or 0))))
+        return Expr(tree.Cast(self.node, SqlType(name, int(found["scale"] or 0), int(found["digits"] or 0))))
 
     def year(self) -> Expr:
         """Return the year of a date, as a number."""

@@ -35,11 +35,15 @@ INTERPOLATED = ("int", "double", "time", *TIMESTAMPS)
 
 @dataclass(frozen=True)
 class PickExpr:
-    """A value of `Collection.pick`, without its name. share: the part of the rows that lie before its place."""
+    """A value of `Collection.pick`, without its name. share: the part of the rows that lie before its place.
+
+    separator: between the texts of all rows.
+    """
 
     of: str
     share: Fraction
-    kind: Literal["row", "between"] = "row"
+    kind: Literal["row", "between", "texts"] = "row"
+    separator: str = ""
 
 
 def row(of: str, share: Fraction) -> PickExpr:
@@ -77,6 +81,14 @@ def median(of: str) -> PickExpr:
     return quantile_cont(of, Fraction(1, 2))
 
 
+def string_agg(of: str, separator: str = ",") -> PickExpr:
+    """Return the texts of a column in all rows, one behind another in their order, without those that are NULL.
+
+    A change of a group costs its whole text.
+    """
+    return PickExpr(of, Fraction(0), "texts", separator)
+
+
 def share_of(share: Share) -> Fraction:
     """Return a share of rows as it is written: 0.1 is a tenth."""
     try:
@@ -96,7 +108,7 @@ def picked_values(
     terms: dict[str, Term | Ratio] = {}
     for name, each in values.items():
         if not isinstance(each, PickExpr):
-            remedy = "write first(...), last(...), median(...), quantile_disc(...) or quantile_cont(...)"
+            remedy = "write first, last, median, quantile_disc, quantile_cont or string_agg with its arguments"
             raise DeltamarkError("not a value of a pick", f"{name} = {each!r}", remedy)
         parts = list(picked_parts(name, each, schema))
         columns += parts
@@ -109,6 +121,11 @@ def picked_parts(name: str, each: PickExpr, schema: Schema) -> Iterator[tuple[Pi
     type_, share = schema[each.of], (each.share.numerator, each.share.denominator)
     if each.kind == "row":
         yield Picked(name, each.of, "whole", *share), type_
+        return
+    if each.kind == "texts":
+        if type_.kind != "text":
+            raise DeltamarkError("not a column of texts", f"{each.of} ({type_})", "name a column of type TEXT")
+        yield Picked(name, each.of, "texts", *share, each.separator), type_
         return
     if type_.kind not in INTERPOLATED or type_.nullable:
         remedy = "name a column of numbers or times, none missing"

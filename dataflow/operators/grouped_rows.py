@@ -17,6 +17,7 @@ from deltamark.dataflow.kernels.expressions import SUBTRACT_FROM
 from deltamark.dataflow.kernels.groups import garbage
 from deltamark.dataflow.kernels.groups.grouped_rows import (
     GROUP_WORDS,
+    LONG_TEXT,
     MANY_COPIES,
     NEGATIVE,
     OUT_OF_BOUNDS,
@@ -121,6 +122,8 @@ class GroupedState:
         if error == SEVERAL_ROWS:
             remedy = "aggregate them, by min(...) for one, or retract the others in the same time"
             return wrong_row("more than one row where one is allowed", program, row, time, remedy)
+        if error == LONG_TEXT:
+            return wrong_row("the text of a group that is too long", program, row, time, "make groups of fewer rows")
         if error == OUT_OF_BOUNDS:
             remedy = "retract only what was inserted before, and keep to the declared number of rows"
             return wrong_row("a sum or a number of rows is out of bounds", program, row, time, remedy)

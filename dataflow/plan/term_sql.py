@@ -139,6 +139,8 @@ def _written(term: Term) -> tuple[str, int]:
             return _called(term), ATOM
         case Moment(function):
             return f"{function}({', '.join(map(sql, term.args))})", ATOM
+        case DoubleArithmetic(left, right, "atan2" as name):
+            return f"{name}({sql(left)}, {sql(right)})", ATOM
         case Checked(left, right, sign) | DoubleArithmetic(left, right, sign):
             binding = SUM if sign in "+-" else PRODUCT
             return f"{sql(left, binding)} {sign} {sql(right, binding + 1)}", binding
@@ -300,6 +302,8 @@ def literal(type_: Type, stored: int | str | None) -> str:
             return f"TIMESTAMP{'TZ' if value.tzinfo else ''} '{value}'"
         case dt.date() | dt.time():
             return f"{'TIME' if isinstance(value, dt.time) else 'DATE'} '{value}'"
+        case dt.timedelta():
+            return f"INTERVAL '{stored} microseconds'"
         case float():
             return repr(value) if math.isfinite(value) else f"'{value}'::DOUBLE"
     text = f"{Decimal(value):f}"

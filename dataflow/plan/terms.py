@@ -328,7 +328,7 @@ class FromDouble(PlanTerm):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class DoubleArithmetic(PlanTerm):
-    """A function of two doubles: + - * / or %."""
+    """A function of two doubles: + - * / % ** or atan2."""
 
     left: Term
     right: Term

@@ -15,7 +15,7 @@ from deltamark.dataflow.plan.terms import (
     to_double,
 )
 from deltamark.dataflow.scalars.problems import UNSUPPORTED
-from deltamark.dataflow.types import LARGEST, TOO_WIDE, integer
+from deltamark.dataflow.types import TOO_WIDE, integer
 from deltamark.errors import DeltamarkError
 
 INEXACT = (TOO_WIDE, UNSUPPORTED)
@@ -58,9 +58,12 @@ def rounded_double(value: Term, places: int) -> Term:
     return DoubleFunction(value, "round", places)
 
 
-def from_double(value: Term, scale: int, *, to_even: bool) -> Term:
-    """Return the number nearest to a double. to_even: whether halves go to the even number, instead of away from 0."""
-    return FromDouble(value, to_even, integer(-LARGEST, LARGEST, scale))
+def from_double(value: Term, scale: int, most: int, *, to_even: bool) -> Term:
+    """Return the number nearest to a double, as it is stored with a scale; one beyond `most` is an error of the feed.
+
+    to_even: whether halves go to the even number, instead of away from 0.
+    """
+    return FromDouble(value, to_even, integer(-most, most, scale))
 
 
 def function(name: str) -> Callable[[Term], Term]:

@@ -47,7 +47,7 @@ from deltamark.dataflow.scalars.values import (
     truth_of,
     value_of,
 )
-from deltamark.dataflow.types import EPOCH, TIMESTAMPS, TOO_WIDE, microseconds
+from deltamark.dataflow.types import EPOCH, LARGEST, TIMESTAMPS, TOO_WIDE, microseconds
 from deltamark.errors import DeltamarkError, shortened
 
 K = TypeVar("K", bound=Hashable)
@@ -242,7 +242,9 @@ def _cast_number(type_: SqlType, value: Value) -> Value:
                 raise
     missing = surely(value.null)
     defined = chosen(missing, double(0), in_double(value.term))
-    return Value(from_double(defined, type_.scale, to_even=type_.name != "DECIMAL"), value.null)
+    is_decimal = type_.name == "DECIMAL"
+    most = 10**type_.width - 1 if is_decimal and type_.width else LARGEST
+    return Value(from_double(defined, type_.scale, min(most, LARGEST), to_even=not is_decimal), value.null)
 
 
 def _cast_time(name: str, term: Term) -> Term:

@@ -31,6 +31,7 @@ from deltamark.dataflow.types import (
     FIRST_DAY,
     LAST_DAY,
     TIMESTAMPS,
+    TOO_WIDE,
     Type,
     date_type,
     integer,
@@ -148,8 +149,8 @@ def _table(type_: Type, function: Callable[[dt.date], int]) -> tuple[int, ...]:
 
 
 def _date(of: Call[object], value: Value) -> Term:
-    """Return a date, a timestamp or a time."""
-    if isinstance(value.term, Ratio) or value.term.type.kind not in ("date", "time", *TIMESTAMPS):
+    """Return a date, a timestamp, a time or an interval."""
+    if isinstance(value.term, Ratio) or value.term.type.kind not in ("date", "time", "interval", *TIMESTAMPS):
         actual = f"the argument of {of.name} is {kind_of(value)}"
         raise DeltamarkError("not of type date", actual, "use a value of type date")
     return value.term
@@ -197,6 +198,31 @@ def _date_diff(of: Call[object], part: Value, first: Value, last: Value) -> Valu
     return Value(difference(unit, one, other), missing)
 
 
+def interval_of(unit: str) -> Function:
+    """Return the function that makes an interval of a number of units."""
+
+    def compute(of: Call[object], count: Value) -> Value:
+        if count.null is TRUE:
+            return value_of(constant(of.type, None))
+        whole = numbers.exact_number(of, count)
+        if whole.type.scale:
+            raise unsupported(f"{of.name} of a number with decimal places")
+        width = number(times.LENGTHS[unit])
+        try:
+            found: Term = terms.product(whole, width)
+        except DeltamarkError as error:
+            if error.cause != TOO_WIDE:
+                raise
+            found = numbers.checked("*", count, Value(width))
+        return Value(times.as_interval(found), count.null)
+
+    return Function(f"to_{unit}s", compute)
+
+
+NORMALIZED = Function("normalized_interval", lambda _, interval: interval)
+"""The function by whose values DuckDB compares and groups intervals, which have one form here."""
+
+
 def bucket(width: Interval) -> Function:
     """Return the function that rounds timestamps down to the beginnings of buckets of time."""
 
@@ -208,19 +234,56 @@ def bucket(width: Interval) -> Function:
     return Function("time_bucket", compute)
 
 
+def _of_double(name: str) -> Function:
+    """Return a function of a number as a double."""
+    compute = doubles.function(name)
+    return Function(name, of_number(lambda term: compute(doubles.in_double(term)), compute))
+
+
+def _of_two_doubles(name: str, sign: str) -> Function:
+    """Return a function of two numbers as doubles. sign: its name in terms."""
+
+    def compute(of: Call[object], left: Value, right: Value) -> Value:
+        missing = either(left.null, right.null)
+        if missing is TRUE:
+            return value_of(constant(of.type, None))
+        return Value(doubles.arithmetic(sign, *(doubles.in_double(each.term) for each in (left, right))), missing)
+
+    return Function(name, compute)
+
+
+DOUBLE_FUNCTIONS = ("sqrt", "exp", "ln", "log10", "log2", "sin", "cos", "tan", "asin", "acos", "atan")
+
+
+def _checked(sign: str, left_null: Term | None, right_null: Term | None, left: Term, right: Term) -> Term:
+    """Compute with microseconds, of which those of NULL have no meaning."""
+    return numbers.checked(sign, Value(left, left_null), Value(right, right_null))
+
+
 def _sum(kind: type[Add | Subtract]) -> Callable[..., Value]:
     """Return the sum or the difference of numbers, quotients or dates; one argument is negated."""
     combine = sum_of(terms.total if kind is Add else terms.difference)
 
-    def added(left: Term | Ratio, right: Term | Ratio) -> Term | Ratio:
-        if isinstance(left, Ratio) or isinstance(right, Ratio) or "date" not in (left.type.kind, right.type.kind):
+    def added(of: Call[object], left: Term | Ratio, right: Term | Ratio) -> Term | Ratio:
+        if isinstance(left, Ratio) or isinstance(right, Ratio):
             return combine(left, right)
-        return moved(kind, left, right)
+        kinds = {left.type.kind, right.type.kind}
+        if kinds & {"interval", *TIMESTAMPS} or (kinds == {"date"} and of.type.name == "INTERVAL"):
+            return times.combined(kind, left, right)
+        return moved(kind, left, right) if "date" in kinds else combine(left, right)
 
     def compute(of: Call[object], left: Value, right: Value | None = None) -> Value:
         if right is None:
             return combined(of, Value(number(0)), left, combine, "-")
-        return combined(of, left, right, added, "+" if kind is Add else "-")
+        sign = "+" if kind is Add else "-"
+        try:
+            return combined(of, left, right, partial(added, of), sign)
+        except DeltamarkError as error:
+            one, other = left.term, right.term
+            if error.cause != TOO_WIDE or isinstance(one, Ratio) or isinstance(other, Ratio):
+                raise
+            found = times.combined(kind, one, other, partial(_checked, sign, left.null, right.null))
+            return Value(found, either(left.null, right.null))
 
     return compute
 
@@ -238,11 +301,14 @@ _OTHERS = (
     Function("trunc", of_number(numbers.truncated_to_whole, doubles.function("trunc"))),
     Function("greatest", partial(best_of, largest=True)), Function("least", partial(best_of, largest=False)),
     Function("date_part", _named_part("")), Function("date_trunc", _named_part("trunc ")),
-    Function("date_diff", _date_diff),
+    Function("date_diff", _date_diff), *map(_of_double, DOUBLE_FUNCTIONS), _of_two_doubles("pow", "**"),
+    _of_two_doubles("atan2", "atan2"),
+    *map(interval_of, times.LENGTHS), NORMALIZED,
     *(Function(name, _part(name)) for name in ("last_day", "epoch", *PARTS, *times.PARTS, *times.EPOCHS)),
 )  # fmt: skip
 _ALIASES = {
     "@": "abs", "ceiling": "ceil", "datepart": "date_part", "datetrunc": "date_trunc", "datediff": "date_diff",
+    "log": "log10", "power": "pow", "**": "pow", "^": "pow",
 }  # fmt: skip
 
 FUNCTIONS: Mapping[str, Function] = {

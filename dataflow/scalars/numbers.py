@@ -204,7 +204,7 @@ def of_number(
             raise unsupported(f"{of.name} with {1 + len(others)} arguments")
         if of_double is not None and (isinstance(value.term, Ratio) or is_double(value.term)):
             return Value(of_double(in_double(value.term)), value.null)
-        return Value(function(_number(of, value)), value.null)
+        return Value(function(exact_number(of, value)), value.null)
 
     return compute
 
@@ -216,7 +216,7 @@ def of_whole_numbers(function: Callable[[Term, Term], Term]) -> Callable[..., Va
         if of.name == "%" and of.type.name in DOUBLES:
             remains = doubles.arithmetic("%", in_double(left.term), in_double(right.term))
             return Value(_of_type(of, remains), either(left.null, right.null))
-        dividend, divisor = _number(of, left), _number(of, right)
+        dividend, divisor = exact_number(of, left), exact_number(of, right)
         if dividend.type.scale or divisor.type.scale:
             raise unsupported(f"{of.name} of decimals")
         if divisor.type.low <= 0 <= divisor.type.high and not _is_null_for_zero(divisor, right.null):
@@ -238,7 +238,8 @@ def _is_null_for_zero(term: Term, missing: Term | None) -> bool:
     )
 
 
-def _number(of: Call[object], value: Value) -> Term:
+def exact_number(of: Call[object], value: Value) -> Term:
+    """Return the argument of a function that takes exact numbers alone."""
     if isinstance(value.term, Ratio) or value.term.type.kind != "int":
         raise unsupported(f"{of.name} of a value that is no exact number")
     return value.term
@@ -249,7 +250,7 @@ def rounding(of: Call[object], value: Value, places: Value | None = None) -> Val
         return value
     count = 0 if places is None else whole(places, of)
     if not isinstance(value.term, Ratio) and not is_double(value.term):
-        _number(of, value)
+        exact_number(of, value)
     found = rounded(known(value), count)
     return Value(_of_type(of, in_double(found)) if is_double(found) else found, value.null)
 

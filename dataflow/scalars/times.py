@@ -11,7 +11,16 @@ from dataclasses import replace
 from deltamark.dataflow.plan.terms import Add, Multiply, Quotient, Subtract, Term, difference, number, quotient
 from deltamark.dataflow.scalars.expressions import Interval
 from deltamark.dataflow.scalars.problems import unsupported
-from deltamark.dataflow.types import MICROSECONDS_PER_DAY, TIME, TIMESTAMPS, Kind, Type, date_type, integer
+from deltamark.dataflow.types import (
+    MICROSECONDS_PER_DAY,
+    TIME,
+    TIMESTAMPS,
+    Kind,
+    Type,
+    date_type,
+    integer,
+    interval_type,
+)
 
 SECOND = 10**6
 UNITS = {
@@ -19,6 +28,8 @@ UNITS = {
     "day": MICROSECONDS_PER_DAY,
 }  # fmt: skip
 """The microseconds of units of time."""
+LENGTHS = {**UNITS, "week": 7 * MICROSECONDS_PER_DAY}
+"""Those of the units of intervals."""
 
 PARTS = {
     "hour": (3600 * SECOND, 24), "minute": (60 * SECOND, 60), "second": (SECOND, 60), "millisecond": (1000, 60_000),
@@ -89,6 +100,8 @@ def part_of(name: str, term: Term, part_of_date: Callable[[str, Term], Term]) ->
         return _rest(_divided(time_of(term), width), count, integer(0, count - 1))
     if name == "epoch":
         return _typed(term, integer(term.type.low, term.type.high, 6))
+    if term.type.kind == "interval":
+        raise unsupported(f"the part {name} of an interval", "write date_diff, or epoch, which counts seconds")
     if name in EPOCHS:
         width, factor = EPOCHS[name]
         counted = _divided(term, width)
@@ -119,6 +132,41 @@ def shifted(term: Term, interval: Interval, later: Callable[[Term, int, int], Te
     else:
         interval = interval._replace(micros=interval.micros + interval.days * MICROSECONDS_PER_DAY)
     return _moved(term, interval.micros)
+
+
+def combined(
+    kind: type[Add | Subtract], left: Term, right: Term, compute: Callable[[Term, Term], Term] | None = None
+) -> Term:
+    """Add an interval to a time, subtract one, or return the interval between two times, or that of two intervals.
+
+    compute: computes with the microseconds as numbers, if their bounds do not prove that the result fits in 64 bits.
+    """
+    for each in (left, right):
+        if each.type.kind not in ("interval", "date", *TIMESTAMPS):
+            raise unsupported("such arithmetic with a timestamp or an interval")
+    a, b = (each if each.type.kind == "interval" else as_timestamp(each) for each in (left, right))
+    low, high = (
+        (a.type.low + b.type.low, a.type.high + b.type.high)
+        if kind is Add
+        else (a.type.low - b.type.high, a.type.high - b.type.low)
+    )
+    if compute is not None:
+        found = compute(*(_typed(each, integer(each.type.low, each.type.high)) for each in (a, b)))
+        low, high = found.type.low, found.type.high
+    of_intervals = [each.type.kind == "interval" for each in (a, b)]
+    integer(low, high)  # bounds that are too wide are an error
+    if all(of_intervals) or (kind is Subtract and not any(of_intervals)):
+        type_ = interval_type(low, high)
+    elif kind is Subtract and of_intervals[0]:
+        raise unsupported("an interval less a time")
+    else:
+        type_ = replace((b if of_intervals[0] else a).type, low=low, high=high)
+    return kind(a, b, type_) if compute is None else _typed(found, type_)
+
+
+def as_interval(count: Term) -> Term:
+    """Return a number of microseconds as an interval."""
+    return _typed(count, interval_type(count.type.low, count.type.high))
 
 
 def bucket(interval: Interval, term: Term) -> Term:

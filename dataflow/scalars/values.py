@@ -43,7 +43,7 @@ from deltamark.dataflow.plan.terms import (
     to_double,
 )
 from deltamark.dataflow.scalars.doubles import in_double, is_double
-from deltamark.dataflow.scalars.expressions import SqlType
+from deltamark.dataflow.scalars.expressions import Interval, SqlType
 from deltamark.dataflow.scalars.problems import FollowUpError, unsupported
 from deltamark.dataflow.scalars.times import as_timestamp
 from deltamark.dataflow.types import (
@@ -57,6 +57,7 @@ from deltamark.dataflow.types import (
     Type,
     date_type,
     integer,
+    interval_type,
     pack_short,
     spanning,
     timestamp_type,
@@ -484,6 +485,11 @@ def constant(type_: SqlType, value: object) -> Cell:
             return Value(Constant(value, timestamp_type(value, value, zoned=name == TIMESTAMPTZ)))
         case "TIME", int():
             return Value(Constant(value, replace(TIME, low=value, high=value)))
+        case "INTERVAL", Interval(0, days, micros):
+            length = days * MICROSECONDS_PER_DAY + micros
+            return Value(Constant(length, interval_type(length, length)))
+        case "INTERVAL", Interval():
+            raise unsupported("a constant interval of months that is not added to a date", remedy="write it in days")
         case "VARCHAR", str():
             return Value(Constant(value, TEXT))
         case name, int() if name in INTEGERS:
@@ -521,4 +527,6 @@ def _type_of_null(type_: SqlType) -> Type:
             return timestamp_type(0, 0, zoned=True)
         case "TIME":
             return TIME
+        case "INTERVAL":
+            return interval_type(0, 0)
     return integer(0, 0, type_.scale)

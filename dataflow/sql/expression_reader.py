@@ -17,12 +17,12 @@ from deltamark.dataflow.scalars.expressions import (
     Interval,
     SqlType,
 )
-from deltamark.dataflow.scalars.functions import DIVIDE, FUNCTIONS, WHOLE_QUOTIENT, bucket
+from deltamark.dataflow.scalars.functions import DIVIDE, FUNCTIONS, NORMALIZED, WHOLE_QUOTIENT, bucket
 from deltamark.dataflow.scalars.texts import ILIKE, LIKE, PREFIX, SPLIT_PART
 from deltamark.dataflow.scalars.values import DOUBLES
 from deltamark.dataflow.sql.fragments import Json, objects, raises_for_several_rows
 from deltamark.dataflow.sql.groups import AggregateCall
-from deltamark.dataflow.sql.picks import QUANTILES
+from deltamark.dataflow.sql.picks import QUANTILES, TEXTS
 from deltamark.dataflow.sql.planner import SORT_KEY
 from deltamark.dataflow.sql.problems import SqlError, unsupported
 from deltamark.dataflow.sql.rows import Order
@@ -77,11 +77,15 @@ class ExpressionReader:
         condition = self.expression(node["filter"]) if node.get("filter") else None
         place = self._written.expression(node)
         name, type_ = node["qname"]["path"][-1], self.type_of(node["return_type"])
-        quantile, is_descending = None, False
+        quantile, is_descending, separator = None, False, None
         if name in QUANTILES:
             args, (quantile, is_descending) = args[:1], self._quantile(node["function_data"])
+        if name in TEXTS:
+            args, separator = args[:1], node["function_data"]["separator"]
         is_distinct = node["aggregate_type"] == "DISTINCT"
-        return AggregateCall(name, args, type_, is_distinct, condition, place, order, quantile, is_descending)
+        return AggregateCall(
+            name, args, type_, is_distinct, condition, place, order, quantile, is_descending, separator
+        )
 
     def _ordered(self, node: Json) -> tuple[Args, tuple[Order, ...]]:
         """Read the arguments of an aggregate, and its order, for which DuckDB may have made an argument."""
@@ -155,6 +159,8 @@ class ExpressionReader:
 
     def _operation(self, node: Json, place: Place) -> Expression[int]:
         kind, args = node["type"], self._all(node["children"], place)
+        if any(isinstance(each, tree.Call) and each.function is NORMALIZED for each in args):
+            args = tuple(map(_normalized, args))
         if kind in COMPARISONS:
             return Comparison(COMPARISONS[kind], args[0], args[1], place)
         match kind:
@@ -183,7 +189,8 @@ class ExpressionReader:
     def _cast(self, of: Expression[int], node: Json, type_: Json, place: Place) -> Expression[int]:
         """Read a cast of an expression, whose node is given; one of a row casts its values."""
         if not isinstance(of, tree.Row):
-            return tree.Cast(of, self.type_of(type_), place, _type_before(node))
+            known, info = self.type_of(type_), type_.get("type_info") or {}
+            return tree.Cast(of, known._replace(width=info.get("width", 0)), place, _type_before(node))
         types = [each["second"] for each in type_["type_info"]["child_types"]]
         values = zip(of.args, node["children"], types, strict=True)
         return tree.Row(tuple(self._cast(*each, place) for each in values), place)
@@ -201,7 +208,7 @@ class ExpressionReader:
             case "ifnull", _:
                 return tree.Coalesce(args, place)
             case "+" | "-", _ if any(intervals):
-                return _shifted(name, args, intervals, place)
+                return _shifted(name, args, intervals, type_, place)
             case "time_bucket", (tree.Constant(value=Interval() as width), moment):
                 return tree.Call(bucket(width), (moment,), type_, place)
             case "!~~" | "!~~*", _:
@@ -296,6 +303,14 @@ def _is_interval(node: Json) -> bool:
     return type_ is not None and bool(type_["id"] == "INTERVAL")
 
 
+def _normalized(of: Expression[int]) -> Expression[int]:
+    """Return a constant interval, whose months have 30 days where intervals are compared; or any other expression."""
+    match of:
+        case tree.Constant(type_, Interval(months, days, micros), place):
+            return tree.Constant(type_, Interval(0, 30 * months + days, micros), place)
+    return of
+
+
 def _between(args: Sequence[Expression[int]], ends: Json, place: Place) -> Expression[int]:
     """Return the two comparisons that DuckDB has merged, of which each may be strict."""
     value, low, high = args
@@ -304,14 +319,14 @@ def _between(args: Sequence[Expression[int]], ends: Json, place: Place) -> Expre
     return tree.And((Comparison(above, value, low, place), Comparison(below, value, high, place)), place)
 
 
-def _shifted(sign: str, args: Args, intervals: Sequence[bool], place: Place) -> Expression[int]:
-    """Return a date with a constant interval added, or subtracted."""
+def _shifted(sign: str, args: Args, intervals: Sequence[bool], type_: SqlType, place: Place) -> Expression[int]:
+    """Return the sum or the difference of a time and an interval, or of two intervals."""
     at = list(intervals).index(True)
     match args[at], [each for each in args if each is not args[at]]:
-        case tree.Constant(value=Interval() as interval), [day]:
+        case tree.Constant(value=Interval() as interval), [day] if not all(intervals):
             by = 1 if sign == "+" else -1
             return tree.Shifted(day, Interval(*(by * each for each in interval)), place)
-    return tree.Refused(unsupported("an interval that is no constant"), args, place)
+    return tree.Call(FUNCTIONS[sign], args, type_, place)
 
 
 def _children(of: Json) -> Iterator[Json]:

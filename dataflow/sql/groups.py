@@ -84,6 +84,8 @@ class AggregateCall:
     quantile: Fraction | None = None
     is_descending: bool = False
     """Whether a quantile counts from the largest value."""
+    separator: str | None = None
+    """The text between those of a string_agg."""
 
     @property
     def name(self) -> str:

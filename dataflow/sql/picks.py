@@ -1,7 +1,8 @@
 """Aggregates that pick values of a group in an order: quantiles, values of the first row, the most frequent value.
 
-Aggregates over the same rows in the same order are one operator. Of several values that SQL leaves open, such as those
-of rows that tie for the first place, the smallest one is taken.
+string_agg is one of them, which writes the texts of all rows. Aggregates over the same rows in the same order are one
+operator. Of several values that SQL leaves open, such as those of rows that tie for the first place, the smallest is
+taken.
 """
 
 from __future__ import annotations
@@ -14,17 +15,30 @@ from typing import TYPE_CHECKING
 from deltamark.dataflow.language.by_terms import fresh, projected
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.expr import SumExpr
-from deltamark.dataflow.language.picks import INTERPOLATED, PickExpr, between, row
+from deltamark.dataflow.language.picks import INTERPOLATED, PickExpr, between, row, string_agg
 from deltamark.dataflow.operators.derived import Piece
 from deltamark.dataflow.operators.node import Node
 from deltamark.dataflow.operators.pick import MAX_DENOMINATOR
-from deltamark.dataflow.plan.terms import Equal, IsNull, Less, Ratio, Term, column, negative, number, quotient
+from deltamark.dataflow.plan.terms import (
+    TRUE,
+    Constant,
+    Equal,
+    IsNull,
+    Less,
+    Ratio,
+    Term,
+    column,
+    negative,
+    number,
+    quotient,
+)
 from deltamark.dataflow.scalars import values
 from deltamark.dataflow.scalars.numbers import absolute
 from deltamark.dataflow.scalars.times import as_timestamp
-from deltamark.dataflow.scalars.values import Cell, Truth, Value, chosen, either, known_column, value_of
+from deltamark.dataflow.scalars.values import Cell, Truth, Value, chosen, either, known_column, text_term, value_of
 from deltamark.dataflow.sql.problems import unsupported
 from deltamark.dataflow.sql.rows import Rows, order_keys, stored_term, without_null
+from deltamark.dataflow.types import TEXT
 
 if TYPE_CHECKING:
     from deltamark.dataflow.sql.groups import AggregateCall, Result, Types
@@ -37,7 +51,8 @@ WITH_NULL = ("arg_min_null", "arg_max_null")
 """The functions that pick NULL, too. DuckDB makes `first` and `last` with an order of them."""
 QUANTILES = ("median", "quantile", "quantile_disc", "quantile_cont")
 INTERPOLATING = ("median", "quantile_cont")
-PICKED = (*SMALLEST, *LARGEST, *ANY, *QUANTILES, "mode")
+TEXTS = ("string_agg", "listagg", "group_concat")
+PICKED = (*SMALLEST, *LARGEST, *ANY, *QUANTILES, *TEXTS, "mode")
 
 FIRST = Fraction(0)
 
@@ -46,7 +61,7 @@ FIRST = Fraction(0)
 class _Picking:
     """A value of the row at a place, by an order of rows: values, and whether they are descending.
 
-    known: the values that are not NULL in any of the rows.
+    known: the values that are not NULL in any of the rows. separator: between the values of all rows, if it is theirs.
     """
 
     rows: Rows
@@ -55,6 +70,13 @@ class _Picking:
     known: Sequence[Cell]
     share: Fraction = FIRST
     is_between: bool = False
+    separator: str | None = None
+
+    def expression(self, of: str) -> PickExpr:
+        """Return the value of a column."""
+        if self.separator is not None:
+            return string_agg(of, self.separator)
+        return between(of, self.share) if self.is_between else row(of, self.share)
 
     @property
     def reads_all(self) -> bool:
@@ -89,9 +111,9 @@ class Picks:
         picking = _picking(call, rows, self._keys)
         ordered = self._of(picking)
         ordered.has_all_groups |= call.condition is None and picking.reads_all
-        value, picked = picking.value, between if picking.is_between else row
+        value = picking.value
         for stored, term in values.stored_terms(name, value).items():
-            ordered.picks[stored] = picked(ordered.name_of(term), picking.share)
+            ordered.picks[stored] = picking.expression(ordered.name_of(term))
             if term.type.nullable and term.type.kind != "text":
                 ordered.nullable.append(stored)
         if picking.is_between and not isinstance(value.term, Ratio) and value.term.type.kind == "int":
@@ -156,6 +178,8 @@ def _interpolated(name: str, call: AggregateCall, value: Value, types: Types) ->
 
 def _picking(call: AggregateCall, rows: Rows, keys: Sequence[str]) -> _Picking:
     """Return the place of an aggregate's value, and the rows among which it is."""
+    if call.function in TEXTS and call.separator is None:
+        raise unsupported(f"{call.name} over a window", call.place)
     has_order = call.function in (*SMALLEST, *LARGEST) and not call.order
     if len(call.args) != 1 + has_order:
         raise unsupported(f"{call.name} with {len(call.args)} arguments", call.place)
@@ -164,6 +188,8 @@ def _picking(call: AggregateCall, rows: Rows, keys: Sequence[str]) -> _Picking:
         return _quantile(call, rows, argument, keys)
     if call.function == "mode":
         return _mode(rows, argument, keys)
+    if call.function in TEXTS:
+        return _texts(call, rows, argument, keys)
     if call.function in ANY and not call.order:
         missing = [] if argument.nulls is None else [(Truth.of(argument.nulls), False)]
         return _Picking(rows, [*missing, (argument, False)], value_of(argument), ())
@@ -187,11 +213,26 @@ def _quantile(call: AggregateCall, rows: Rows, cell: Cell, keys: Sequence[str]) 
     if call.function in INTERPOLATING:
         cell = _as_time(value_of(cell))
     stored, argument = _stored(rows, cell, keys)
+    if call.function in INTERPOLATING and argument.type.kind == "interval":
+        raise unsupported(f"{call.name} of intervals", call.place, f"take their seconds: {call.name}(epoch(x))")
     if call.distinct:
         stored = stored.distinct()
     is_between = call.function in INTERPOLATING and argument.type.kind in INTERPOLATED
     value = Value(argument)
     return _Picking(Rows(stored, ()), [(value, call.is_descending)], value, [cell], call.quantile, is_between)
+
+
+def _texts(call: AggregateCall, rows: Rows, cell: Cell, keys: Sequence[str]) -> _Picking:
+    """Return the texts of all rows in an order, which is that of the texts if there is none."""
+    given = value_of(cell)
+    assert not isinstance(given.term, Ratio)
+    text = Value(Constant("", TEXT) if given.null is TRUE else text_term(given.term))
+    if call.distinct:  # in order of the texts, or DuckDB refuses it
+        stored, argument = _stored(rows, replace(given, term=text.term), keys)
+        order = [(Value(argument), any(each.descending for each in call.order))]
+        return _Picking(Rows(stored.distinct(), ()), order, Value(argument), [cell], separator=call.separator)
+    rows = without_null(rows, [cell])
+    return _Picking(rows, [*order_keys(rows, call.order), (text, False)], text, [cell], separator=call.separator)
 
 
 def _as_time(value: Value) -> Value:

@@ -27,7 +27,8 @@ NAMED = re.compile(r"(\w+)(?:\s+(?:ASC|DESC))?", re.IGNORECASE)
 """A key that is a column of the answer."""
 
 TYPES: Mapping[ColumnKind, str] = {
-    "int": "BIGINT", "decimal": "DECIMAL({0.digits}, {0.scale})", "date": "DATE", "code": "VARCHAR", "text": "VARCHAR",
+    "int": "BIGINT", "decimal": "DECIMAL({0.digits}, {0.scale})", "double": "DOUBLE", "date": "DATE",
+    "timestamp": "TIMESTAMP", "code": "VARCHAR", "text": "VARCHAR",
 }  # fmt: skip
 """The types of columns in DuckDB."""
 

@@ -98,6 +98,10 @@ def _sql_value(column: Column) -> str:
         case "decimal":
             unit = Decimal(1).scaleb(-column.scale)
             return f"({stored}::DECIMAL(18, 0) * {unit:f})::DECIMAL({column.digits}, {column.scale})"
+        case "double":
+            return f"(CASE WHEN {stored} < 0 THEN -1 - {stored} + {NULL} ELSE {stored} END)::BIT::DOUBLE"
+        case "timestamp":
+            return f"make_timestamp({stored})"
         case "date":
             return f"DATE '1970-01-01' + {stored}::INTEGER"
     return stored

@@ -14,7 +14,7 @@ from functools import cache, partial
 import numpy as np
 import pyarrow as pa
 
-from deltamark.dataflow.types import NULL, Schema, Type, value_of
+from deltamark.dataflow.types import NULL, Schema, Type, doubles, value_of
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta
 from deltamark.datagen.positions import Rows, Values
@@ -100,7 +100,8 @@ def as_range(positions: np.ndarray) -> Rows:
 
 
 DUCKDB_TYPES: Mapping[ColumnKind, str] = {
-    "int": "BIGINT", "decimal": "DECIMAL({digits}, {scale})", "date": "DATE", "code": "VARCHAR", "text": "VARCHAR",
+    "int": "BIGINT", "decimal": "DECIMAL({digits}, {scale})", "double": "DOUBLE", "date": "DATE",
+    "timestamp": "TIMESTAMP", "code": "VARCHAR", "text": "VARCHAR",
 }  # fmt: skip
 
 LEAST_DIGITS = 15
@@ -125,8 +126,10 @@ class SqlRows:
     def _typed(self, relation: str, column: Column, values: Values) -> pa.Array:
         absent = _absent(column, values)
         match column.kind:
-            case "int":
-                return pa.array(values, mask=absent)
+            case "int" | "timestamp":
+                return pa.array(values, None if column.kind == "int" else pa.timestamp("us"), mask=absent)
+            case "double":
+                return pa.array(doubles(np.asarray(values)), mask=absent)
             case "date":
                 days = values if absent is None else np.where(absent, 0, values)
                 return pa.array(days, pa.int32(), mask=absent).view(pa.date32())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import date, time
+from datetime import date, time, timedelta
 from decimal import Decimal
 from typing import ClassVar, Generic, Literal, TypeVar
 
@@ -31,7 +31,7 @@ Inputs = Mapping[str, tuple[str, ...]]
 Sink = Callable[[Batch | pa.Table], None]
 """A receiver of changes: `Batch` objects from an engine with a stream, Arrow tables from one with batches."""
 
-Value = int | Decimal | date | time | str | float | None
+Value = int | Decimal | date | time | timedelta | str | float | None
 Row = tuple[Value, ...]
 CountReport = Callable[[int, int], None]
 """Receives the number of rounds or checks that are done, and the planned number."""

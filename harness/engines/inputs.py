@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from deltamark.dataflow.batch import Batch, trusted
 from deltamark.dataflow.language.collection import Collection, source
-from deltamark.dataflow.types import TEXT, Type, code_type, date_type, integer
+from deltamark.dataflow.types import DOUBLE, TEXT, Type, code_type, date_type, integer, timestamp_type
 from deltamark.datagen.feed import Delta
 from deltamark.datagen.manifest import Bounds
 from deltamark.datagen.schema import Column, Relation
@@ -42,8 +42,16 @@ def _source(
                 return code_type(tuple(map(str, words(column.name))))
             case "text":
                 return replace(TEXT, nullable=column.nullable)
+            case "double":
+                return replace(DOUBLE, nullable=column.nullable)
         low, high = map(int, bounds(column.name))
-        found = date_type(low, high) if column.kind == "date" else integer(low, high, scale=column.scale)
+        match column.kind:
+            case "date":
+                found = date_type(low, high)
+            case "timestamp":
+                found = timestamp_type(low, high)
+            case _:
+                found = integer(low, high, scale=column.scale)
         return replace(found, nullable=column.nullable)
 
     columns = {column.name: type_of(column) for column in relation.columns}

@@ -35,7 +35,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 TYPES: Mapping[ColumnKind, str] = {
-    "int": "bigint", "decimal": "decimal({digits},{scale})", "date": "date", "code": "string", "text": "string",
+    "int": "bigint", "decimal": "decimal({digits},{scale})", "double": "double", "date": "date",
+    "timestamp": "timestamp_ntz", "code": "string", "text": "string",
 }  # fmt: skip
 
 TOLERANCE = 1e-4

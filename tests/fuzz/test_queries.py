@@ -34,7 +34,7 @@ CONSTRUCTS = {
     "two bounds", "two quotients", "count_if", "//", "%", "ROLLUP", "CUBE", "GROUPING SETS", "GROUPING", "range",
     "WITH RECURSIVE", "rows compared by =", "IN list of rows",
     "median", "quantile_disc in order", "first in order", "any_value in order", "arg_max in order", "bit_and",
-    "bit_xor", "stddev_samp", "var_pop",
+    "bit_xor", "stddev_samp", "var_pop", "string_agg in order", "timestamp - timestamp", "sqrt",
 }  # fmt: skip
 
 

@@ -82,10 +82,10 @@ TABLE_AHEAD, RECORD_AHEAD = 12, 6
 """The number of updates by which entries of the table and records are prefetched. Not measured. The hashes that are
 read beyond the slice do no harm."""
 
-NEGATIVE, TWO_LIMITS, BAD_DENOMINATOR, WIDE_WEIGHT, OUT_OF_BOUNDS, MANY_COPIES, SEVERAL_ROWS = 1, 2, 3, 4, 5, 6, 7
+NEGATIVE, TWO_LIMITS, BAD_DENOMINATOR, WIDE_WEIGHT, OUT_OF_BOUNDS, MANY_COPIES, SEVERAL_ROWS, LONG_TEXT = range(1, 9)
 """Errors: a negative weight, two limits of one group, a denominator that is not positive, a weight of more than 64
 bits, a computed value out of bounds, more copies of a row than can have values of their own, several rows of a group
-that may have one."""
+that may have one, a text of a group for which there is no room."""
 
 
 class RowHeader(Block):

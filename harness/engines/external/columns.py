@@ -21,9 +21,13 @@ from deltamark.harness.engines.external.messages import Columns
 TIME, DIFF = "time", "diff"
 
 INPUT_TYPES: Mapping[ColumnKind, str] = {
-    "int": "int64", "decimal": "decimal({scale})", "date": "date32", "code": "string", "text": "string",
+    "int": "int64", "decimal": "decimal({scale})", "double": "double", "date": "date32", "timestamp": "timestamp",
+    "code": "string", "text": "string",
 }  # fmt: skip
 """The types of the columns of relations."""
+
+NOT_SENT = ("double", "timestamp")
+"""The types that no input of a program has so far."""
 
 
 def input_columns(relation: Relation, columns: tuple[str, ...]) -> Columns:

@@ -30,6 +30,7 @@ from deltamark.datagen import scratch
 from deltamark.errors import DeltamarkError
 from deltamark.harness.engines.base import RefusedError
 from deltamark.harness.engines.external import keeper
+from deltamark.harness.engines.external.columns import NOT_SENT
 from deltamark.harness.engines.external.messages import (
     PROTOCOL,
     Close,
@@ -361,7 +362,11 @@ class Program:
             return _decoded(reply, kind)
 
     def open(self, request: Open) -> OpenReply:
-        """Open a query, or raise a RefusedError: the program may refuse it, or may take no NULL in its inputs."""
+        """Open a query, or raise a RefusedError: the program may refuse it, or may not take its inputs."""
+        for name, type_ in (column for each in request.relations.values() for column in each.columns):
+            if type_ in NOT_SENT:
+                actual = f"{name} is a {type_}, which no input of a program can be"
+                raise RefusedError(f"{self._name} refuses {request.query}", actual, LEAVE_OUT)
         nullable = [name for each in request.relations.values() for name in each.nullable]
         if nullable and not self.greeting.nulls:
             actual = f"it takes no NULL in its inputs, which {nullable[0]} may have"

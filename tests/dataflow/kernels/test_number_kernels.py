@@ -30,7 +30,7 @@ NOTABLE = [
 VALUES = st.sampled_from(NOTABLE) | st.floats()
 WORDS = st.sampled_from([NULL, -LARGEST, -1, 0, 1, 2**32, 3 * 10**9, LARGEST]) | st.integers(NULL, LARGEST)
 WIDE = integer(-LARGEST, LARGEST)
-FUNCTIONS = ("abs", "floor", "ceil", "trunc", "sqrt", "float")
+FUNCTIONS = ("abs", "floor", "ceil", "trunc", "sqrt", "float", *reference.LIBRARY)
 X, Y = column("x", DOUBLE), column("y", DOUBLE)
 
 
@@ -68,7 +68,7 @@ def test_stored_doubles_are_in_the_order_of_doubles(values):
     assert [value_of(DOUBLE, each) for each in sorted(stored)][: len(known)] == known
 
 
-@given(st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=20), st.sampled_from("+-*/%"))
+@given(st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=20), st.sampled_from([*"+-*/%", "**", "atan2"]))
 def test_arithmetic(rows, sign):
     stored = [[stored_double(each) for each in side] for side in zip(*rows, strict=True)]
     run = Run(DoublesBlock, a=stored[0], b=stored[1])

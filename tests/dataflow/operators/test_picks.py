@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from support.engines.driving import at_once
 
-from deltamark import Batch, Dataflow, first, last, median, quantile_cont, quantile_disc
+from deltamark import Batch, Dataflow, first, last, median, quantile_cont, quantile_disc, string_agg
 from deltamark.dataflow.language.collection import source
-from deltamark.dataflow.types import TEXT, integer
+from deltamark.dataflow.types import NULL, TEXT, integer
 from deltamark.errors import DeltamarkError
 
 sales = source("sales", {"shop": integer(0, 2), "day": integer(0, 9), "price": integer(-5, 5)}, rows=1000)
@@ -65,6 +65,28 @@ def test_a_picked_value_is_that_of_sql_at_every_time(text):
                 connection.execute(f"DELETE FROM sales WHERE rowid = {one}", row)
             expected = connection.execute(f"SELECT shop, {text} FROM sales GROUP BY shop").fetchall()
             assert answer(found, time) == sorted((shop, round(value)) for shop, value in expected)
+
+
+def test_texts_of_a_group_are_written_in_order_without_null():
+    words = source("words", {"shop": integer(0, 2), "n": integer(0, 9), "word": TEXT.or_null()}, rows=100)
+    plan = words.pick("shop", ["-n"], all=string_agg("word", "; "), low=last("n"))
+    row, other, missing = (0, 3, "ab"), (0, 5, "a" * 20), (0, 4, NULL)
+    changes = [
+        (row, 0, 2),
+        (missing, 0, 1),
+        (other, 1, 1),
+        (row, 2, -1),
+        (missing, 3, -1),
+        (other, 4, -1),
+        (row, 4, -1),
+    ]
+    changes += [(missing, 5, 1), ((1, 1, ""), 5, 1), (row, 6, 1)]
+    written = {(0, "ab; ab", 3): (0, 1), (0, f"{'a' * 20}; ab; ab", 3): (1, 2), (0, f"{'a' * 20}; ab", 3): (2, 4)}
+    expected = {(time, row): diff for row, times in written.items() for time, diff in zip(times, (1, -1), strict=True)}
+    expected |= {(5, (0, NULL, 4)): 1, (6, (0, NULL, 4)): -1, (6, (0, "ab", 3)): 1, (5, (1, "", 1)): 1}
+    assert at_once(plan, {"words": changes}) == expected
+    with pytest.raises(DeltamarkError, match=r"not a column of texts: n \(int\); name a column of type TEXT"):
+        words.pick("shop", x=string_agg("n"))
 
 
 def answer(changes, time):

@@ -61,6 +61,9 @@ AGGREGATES = (
     "stddev(DISTINCT a), var_pop(a) FILTER (WHERE f), corr(DISTINCT a, p) FILTER (WHERE b > 0)",
     "covar_samp(DISTINCT b, a), stddev_samp(b) FILTER (WHERE a > 2), count(DISTINCT b)",
     "var_samp(a * 100000000), covar_pop(a * 100000000 + 1, b * 10000000), stddev_pop(p * 1000000), corr(p, p)",
+    "string_agg(s, ', ' ORDER BY a DESC NULLS LAST, s), string_agg(w, '' ORDER BY v, w), string_agg(b ORDER BY b)",
+    "string_agg(DISTINCT s, 'é' ORDER BY s DESC), string_agg(s, '-' ORDER BY m, s) FILTER (WHERE b > 3), median(a)",
+    "string_agg(left(s, 2) || a ORDER BY left(s, 2) || a), string_agg(NULL), string_agg(d, ' ' ORDER BY d), sum(a)",
     "bool_and(f), bool_or(a > 2), count_if(f), approx_count_distinct(a)",
     "bool_and(DISTINCT f) FILTER (WHERE b > 1), bool_or(f) FILTER (WHERE b > 1), approx_count_distinct(s)",
 )
@@ -84,6 +87,9 @@ def test_the_answer_is_duckdbs_at_every_time(aggregates, group, seed):
         "SELECT t.g, b FROM t JOIN (SELECT g, first(a ORDER BY a) AS a FROM t GROUP BY g) u ON u.g = t.g AND t.a = u.a",
         "SELECT g, mode(a) FROM (SELECT DISTINCT g, a FROM t WHERE g = a) GROUP BY g",
         "SELECT mode(w), mode(s) FROM (SELECT w, s FROM t WHERE w = 'ant' AND s = 'a')",
+        "SELECT a, count(*) FROM (SELECT g, string_agg(s, ' ' ORDER BY s) a FROM t GROUP BY g) GROUP BY a",
+        "SELECT string_agg(x, '|' ORDER BY x) FROM (SELECT string_agg(upper(s) ORDER BY s) x FROM t GROUP BY g)",
+        "SELECT g, s, string_agg(w, ',' ORDER BY w) FROM t GROUP BY ROLLUP (g, s)",
         "SELECT g, CASE WHEN quantile_disc(a, 0.5) > median(b) THEN 1 ELSE 0 END FROM t GROUP BY g",
     ],
 )
@@ -119,6 +125,7 @@ TIES = [((0, 1, "pen", 5), 0, 1), ((0, 1, "cup", 5), 0, 2), ((0, 2, "ink", 7), 0
         ("last(day)", 1),
         ("any_value(price)", 5),
         ("mode(item)", "cup"),
+        ("string_agg(item)", "cup,cup,ink,pen"),
         ("mode(day)", 1),
     ],
 )

@@ -144,6 +144,12 @@ def _of_quotients(w: Writer, scope: Scope, depth: int) -> Part:  # noqa: ARG001 
     return Part("double", ("(", leaf(w, "double", scope), f" {sign} ", leaf(w, "double", scope), ")"), "two quotients")
 
 
+def _elapsed(w: Writer, scope: Scope, depth: int) -> Part:
+    """Draw the seconds between two timestamps."""
+    one, other = (value(w, "moment", scope, depth) for _ in range(2))
+    return Part("int", ("CAST(floor(epoch(", one, " - ", other, ")) AS BIGINT)"), "timestamp - timestamp")
+
+
 COMPOSITES: dict[str, list[Make]] = {
     "int": [
         *(_binary("int", sign, left="int", right="int") for sign in "++-*"),
@@ -173,6 +179,7 @@ COMPOSITES: dict[str, list[Make]] = {
         _call("int", "hour(", "moment", "hour"),
         _call("int", "date_part('minute', ", "moment", "date_part"),
         _call("int", "date_diff('hour', ", "moment moment", "date_diff of timestamps"),
+        _elapsed,
     ],
     "decimal": [
         *(_binary("decimal", sign, left="decimal", right="decimal") for sign in "+-"),
@@ -207,6 +214,7 @@ COMPOSITES: dict[str, list[Make]] = {
         _call("float", "(- ", "float", "negation"),
         _call("float", "abs(", "float", "abs"),
         _call("float", "floor(", "float", "floor of a DOUBLE"),
+        _call("float", "sqrt(abs(", "float", "sqrt", "))"),
         _call("float", "round(", "float 1", "round of a DOUBLE"),
     ],
     "moment": [
@@ -273,11 +281,12 @@ def aggregate(w: Writer, sort: str, rows: Scope) -> Part:
 
 ORDERED = ("quantile_disc({}, 0.3)", "any_value({} ORDER BY {})", "first({0} ORDER BY {1}, {0})", "arg_max({0}, {0})")
 """Aggregates of a column in an order that leaves no choice between different values."""
+OF_TEXTS = ("string_agg({0}, '; ' ORDER BY {1} DESC, {0})", "string_agg(DISTINCT {0}, '' ORDER BY {0})")
 
 
 def _ordered(w: Writer, sort: str, rows: Scope) -> Part:
     """Draw an aggregate of a column of a sort in an order."""
-    of, call = w.pick(rows.of(sort)), w.pick(ORDERED)
+    of, call = w.pick(rows.of(sort)), w.pick([*ORDERED, *(OF_TEXTS if sort == "text" else ())])
     by = of if "any_value" in call else w.pick([each.text for each in rows.columns if each.sort != "double"])
     return Part(sort, (call.format(of, by),), f"{call.partition('(')[0]} in order")
 

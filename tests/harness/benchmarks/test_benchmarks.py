@@ -25,7 +25,8 @@ from deltamark.harness.suites import throughput
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
 
 QUERIES = (
-    "best_customers", "mean_discount", "never_sold", "orders_by_status", "revenue_by_category", "waiting",
+    "balances", "best_customers", "funnel", "labels", "mean_discount", "median_price", "never_sold", "orders_by_status",
+    "revenue_by_category", "top_products", "waiting", "weekly_revenue",
 )  # fmt: skip
 
 
@@ -77,11 +78,11 @@ def test_a_folder_has_the_queries_of_its_files(shop):
 def test_answers_over_changes_are_right_at_any_time_and_in_any_batches(run):
     words = ("LOGICAL=1,7", "PHYSICAL=13,all", "TIMES=12", "WORKERS=1,2")
     code, said = run("verify", *words, results=False)
-    assert (code, said.out.splitlines()[-1]) == (0, "12 checked, 0 wrong")
+    assert (code, said.out.splitlines()[-1]) == (0, "24 checked, 0 wrong")
 
 
 def test_engines_are_measured_and_compared_in_tables_of_their_own(run, tmp_path):
-    words = ("QUERIES=waiting,never_sold", "ENGINES=embedded,duckdb", "PHYSICAL=100,1000", "RUNS=1", "SAMPLE=5")
+    words = ("QUERIES=balances,never_sold", "ENGINES=embedded,duckdb", "PHYSICAL=100,1000", "RUNS=1", "SAMPLE=5")
     code, said = run("bench", *words)
     assert code == 0, said.err
     (machine,) = (path for path in tmp_path.iterdir() if path.is_dir())
@@ -93,7 +94,7 @@ def test_engines_are_measured_and_compared_in_tables_of_their_own(run, tmp_path)
     assert (code, "never_sold" in said.out, "hot dog" in said.out) == (0, True, False)
     assert main(["tables", f"RESULTS={tmp_path}"]) == 2, "TPC-H has no records here"
     assert run("report")[0] == 0
-    assert "Of the 6 queries at scale factor 1, there are numbers for 2 with" in (machine / "report.html").read_text()
+    assert "Of the 12 queries at scale factor 1, there are numbers for 2 with" in (machine / "report.html").read_text()
     code, said = run("export", "FORMAT=github-action-benchmark", "OUTPUT=-")
     assert code == 0
     assert len(json.loads(said.out)) > 0
@@ -131,6 +132,16 @@ def test_only_programs_that_take_null_get_rows_with_null(run, tmp_path, nulls):
 
 
 @pytest.mark.usefixtures("near")
+def test_programs_get_no_doubles_and_timestamps(run, tmp_path):
+    program = faulty(tmp_path, hello="return {**super().hello(request), 'nulls': True}")
+    code, said = run("bench", "QUERIES=median_price", f"ENGINES=mine={program}", "PHYSICAL=100", "RUNS=1", "SAMPLE=5")
+    assert code == 0, said.err
+    (machine,) = (path for path in tmp_path.iterdir() if path.is_dir())
+    (record,) = store.read(machine).records
+    assert (record.status, "price is a double, which no input" in record.problem) == ("refused", True)
+
+
+@pytest.mark.usefixtures("near")
 def test_an_edited_query_is_measured_again(run, tmp_path):
     file = tmp_path / "busy.sql"
     words = (f"SQL={file}", "ENGINES=embedded", "PHYSICAL=1000", "RUNS=1", "SAMPLE=1")
@@ -155,7 +166,7 @@ def test_golden_digests_are_kept_in_the_folder(shop, run):
     file.write_text(file.read_text().replace("waiting,changes,1000,", "waiting,changes,1000,9"))
     code, said = run("golden", results=False)
     file.unlink()
-    assert (code, "12 digests of changes: 1 differ" in said.out) == (2, True)
+    assert (code, "24 digests of changes: 1 differ" in said.out) == (2, True)
     assert f"changes waiting --benchmark {shop}" in said.out
 
 
@@ -236,7 +247,7 @@ def test_single_commands_take_a_folder(run):
     assert run("changes", "waiting", "LOGICAL=100", results=False)[0] == 0
     assert "shipped_on" in run("explain", "waiting", results=False)[1].out
     assert "HAVING" in run("sql", "waiting", results=False)[1].out
-    assert "6 x changes" in run("plan", "ENGINES=embedded")[1].out
+    assert "12 x changes" in run("plan", "ENGINES=embedded")[1].out
 
 
 def test_a_folder_without_a_description_has_rows_that_arrive(tmp_path, capsys):
@@ -306,6 +317,22 @@ def test_names_of_columns_may_have_blanks_and_be_words_of_sql(tmp_path, capsys):
     with tasks_in_process():
         assert main(["verify", f"BENCHMARK={tmp_path}", f"DATA={tmp_path / 'data'}", "LOGICAL=1", "TIMES=5"]) == 0
     assert "1 checked, 0 wrong" in capsys.readouterr().out
+
+
+def test_doubles_and_timestamps_are_those_of_the_files(tmp_path, capsys):
+    doubles = "NULL, '-inf', '-1.5', '-5e-324', '-0.0', '0', '0.1', '1e30', 'inf', 'nan', '-nan'"
+    with duckdb.connect() as connection:
+        connection.execute(f"""COPY (SELECT i, x::DOUBLE AS x, x::DOUBLE::FLOAT AS f, CASE WHEN i % 3 > 0
+            THEN TIMESTAMP '1969-12-31 23:59:59.999999' + INTERVAL (i * 777777777777) MICROSECOND END AS t
+            FROM (SELECT unnest([{doubles}]) AS x, unnest(range(11)) AS i)) TO '{tmp_path}/a.parquet'""")
+    text = "SELECT x, f, x / 3 AS y, t, date_trunc('hour', t) AS h, count(*) AS n FROM a GROUP BY ALL"
+    (tmp_path / "q.sql").write_text(text)
+    words = [f"BENCHMARK={tmp_path}", f"DATA={tmp_path / 'data'}"]
+    with tasks_in_process():
+        assert main(["verify", *words, "LOGICAL=1", "TIMES=5"]) == 0
+    assert "1 checked, 0 wrong" in capsys.readouterr().out
+    assert main(["answer", *words, "q"]) == 0
+    assert "-5e-324 " in capsys.readouterr().out
 
 
 def test_tpch_is_described_in_a_folder_of_its_own():

@@ -13,7 +13,7 @@ from support.written_plans.thresholds import above, below
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.expr import MomentExpr, RatioExpr, SumExpr, bind, col, count
-from deltamark.dataflow.language.picks import PickExpr, first, last, median, quantile_cont, quantile_disc
+from deltamark.dataflow.language.picks import PickExpr, first, last, median, quantile_cont, quantile_disc, string_agg
 from deltamark.dataflow.language.windows import (
     FrameExpr,
     WindowExpr,
@@ -286,6 +286,8 @@ def place_of(choices: Choices, schema: Schema) -> PickExpr:
     of = choices.pick(schema.fields)
     share, whole = choices.pick([Decimal(0), Decimal("0.3"), Decimal("0.5"), Decimal("0.75"), Decimal(1)]), of.type
     exact = whole.kind == "int" and not whole.nullable and max(-whole.low, whole.high) < 2**58
+    if whole.kind == "text" and choices.chance(50):
+        return string_agg(of.name, choices.pick([",", "", " und länger "]))
     if exact and choices.chance(50):
         return choices.pick([median(of.name), quantile_cont(of.name, share)])
     return choices.pick([first(of.name), last(of.name), quantile_disc(of.name, share)])

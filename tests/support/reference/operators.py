@@ -318,7 +318,11 @@ def pick(node: Pick, time: int, rows: Rows) -> Rows:
             share = Fraction(each.part, each.whole)
             place = (ends[-1] - 1) * share
             at = {"whole": max(ceil(ends[-1] * share), 1) - 1, "below": floor(place), "above": ceil(place)}
-            if each.kind == "rest":
+            if each.kind == "texts":
+                texts = [named(node.rows, row)[each.of] for row in ranked for _ in range(members[row])]
+                known = [text for text in texts if text != NULL]
+                values.append(each.separator.join(known) if known else NULL)
+            elif each.kind == "rest":
                 values.append(int(place % 1 * each.whole))
             else:
                 values.append(named(node.rows, ranked[bisect_right(ends, at[each.kind])])[each.of])

@@ -140,11 +140,38 @@ def to_double(term: ToDouble, number: int) -> int:
     return stored_double(-value if number < 0 else value)
 
 
+LIBRARY = ("exp", "ln", "log10", "log2", "sin", "cos", "tan", "asin", "acos", "atan")
+
+
 def double_arithmetic(term: DoubleArithmetic, left: int, right: int) -> int:
     x, y = np.float64(double_of(left)), np.float64(double_of(right))
-    functions = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "%": np.fmod}
+    if term.sign == "**":
+        return stored_double(_power(float(x), float(y)))
+    functions = {
+        "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "%": np.fmod,
+        "atan2": lambda x, y: math.atan2(float(x), float(y)),
+    }  # fmt: skip
     with np.errstate(all="ignore"):
         return stored_double(float(functions[term.sign](x, y)))
+
+
+def _power(x: float, y: float) -> float:
+    try:
+        return math.pow(x, y)
+    except OverflowError:
+        return -math.inf if x < 0 and y % 2 == 1 else math.inf
+    except ValueError:  # zero with a negative exponent, or a negative number with a broken one
+        return math.inf if x == 0 else math.nan
+
+
+def _of_library(name: str, x: float) -> float:
+    """Compute a function of the C library, which Python refuses where it is infinite or NaN."""
+    try:
+        return float(getattr(math, {"ln": "log"}.get(name, name))(x))
+    except OverflowError:
+        return math.inf
+    except ValueError:
+        return -math.inf if x == 0 else math.nan
 
 
 def half_away(value: float) -> float:
@@ -163,6 +190,8 @@ def double_function(term: DoubleFunction, stored: int) -> int:
             value = found if math.isfinite(found) else value
         elif term.function == "float":
             value = np.float64(np.float32(value))
+        elif term.function in LIBRARY:
+            value = np.float64(_of_library(term.function, float(value)))
         else:
             value = {"abs": np.abs, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "sqrt": np.sqrt}[
                 term.function

@@ -32,16 +32,19 @@ from deltamark.dataflow.plan.terms import (
     Less,
     Multiply,
     Not,
+    Or,
     Subtract,
     Term,
     all_of,
     column,
     conjuncts,
+    parts_of,
     product,
     replaced,
     shifted,
     substituted,
 )
+from deltamark.dataflow.scalars.values import negated
 from deltamark.dataflow.types import LARGEST, Field, Schema
 
 
@@ -118,10 +121,19 @@ def _as_threshold(node: Node, required: Sequence[str]) -> Node | None:
             and not is_unique(sides.rows, sides.row_keys)  # with one row in each group, a join does the same
             and _is_multiset(sides.rows)
         ):
-            result = _threshold_of(sides, conjuncts(node.condition), required)
+            result = _threshold_of(sides, [*_conditions(node.condition)], required)
             if result is not None:
                 return result
     return None
+
+
+def _conditions(condition: Term) -> Iterator[Term]:
+    """Yield the terms that must all hold, as which no part of a negated disjunction may."""
+    for each in conjuncts(condition):
+        if isinstance(each, Not) and isinstance(each.condition, Or):
+            yield from map(negated, parts_of(each.condition, Or))
+        else:
+            yield each
 
 
 def _threshold_of(sides: _Sides, conditions: Sequence[Term], required: Sequence[str]) -> Node | None:

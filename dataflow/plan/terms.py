@@ -501,15 +501,8 @@ def balanced(parts: Sequence[Part], connect: Callable[[Part, Part], Part]) -> Pa
 
 
 def conjuncts(condition: Term) -> list[Term]:
-    """Split a condition into the terms that must all hold: no part of a negated disjunction may hold."""
-    found: list[Term] = []
-    for part in parts_of(condition, And):
-        if isinstance(part, Not) and isinstance(part.condition, Or):
-            refused = parts_of(part.condition, Or)
-            found += [each.condition if isinstance(each, Not) else Not(each) for each in refused]
-        else:
-            found.append(part)
-    return found
+    """Split a condition into the terms that must all hold."""
+    return parts_of(condition, And)
 
 
 def parts_of(term: Term, kind: type[And | Or]) -> list[Term]:

@@ -39,6 +39,9 @@ OPTIMIZED = "true"
 UNSERIALIZED = "Failed to bind column reference"
 """How the error begins for an optimized plan that DuckDB cannot serialize; it can serialize the plan before."""
 
+OBSTACLES = ("duplicate_groups", "aggregate_reuse", "common_subplan")
+"""Optimizers without which DuckDB can serialize most of these plans."""
+
 OTHER_SELECT = re.compile(r"\s*(describe|desc|show|summarize)\b", re.IGNORECASE)
 """The beginnings of other statements that DuckDB counts as SELECT."""
 
@@ -138,7 +141,10 @@ def _serialized(connection: duckdb.DuckDBPyConnection, written: Written, relatio
         _disable(connection, [*DISABLED, *avoided])
         serialized = _plan(connection, text, OPTIMIZED)
     answer = _parsed(serialized, written)
-    if answer["error"] and answer["error_message"].startswith(UNSERIALIZED):
+    if _is_unserialized(answer):
+        _disable(connection, [*DISABLED, *AVOIDED.values(), *OBSTACLES])
+        answer = _parsed(_plan(connection, text, OPTIMIZED), written)
+    if _is_unserialized(answer):
         answer = _parsed(_plan(connection, text, "false"), written)
     if answer["error"]:
         place = written.at(int(answer["position"])) if "position" in answer else None
@@ -148,6 +154,10 @@ def _serialized(connection: duckdb.DuckDBPyConnection, written: Written, relatio
         raise _refused(answer["error_message"], place, answer.get("candidates"))
     plan: Json = answer["plans"][0]
     return plan
+
+
+def _is_unserialized(answer: Json) -> bool:
+    return bool(answer["error"]) and str(answer["error_message"]).startswith(UNSERIALIZED)
 
 
 def _plan(connection: duckdb.DuckDBPyConnection, text: str, optimize: str) -> str:

@@ -22,6 +22,7 @@ from deltamark.dataflow.scalars import values
 from deltamark.dataflow.scalars.evaluator import evaluate
 from deltamark.dataflow.scalars.expressions import (
     Case,
+    Cast,
     Column,
     Comparator,
     Comparison,
@@ -396,6 +397,8 @@ def _constant(of: Expression[int] | None) -> object:
     match of:
         case Constant(SqlType(scale=0), value):
             return value
+        case Cast(value, SqlType("BIGINT")):  # in a plan that is not optimized
+            return _constant(value)
     return None
 
 

@@ -17,6 +17,7 @@ from deltamark.dataflow.operators.frames import Frames
 from deltamark.dataflow.operators.in_order import InOrder
 from deltamark.dataflow.operators.node import walk
 from deltamark.dataflow.operators.window import Window
+from deltamark.dataflow.sql import planner
 from deltamark.dataflow.sql.query import sql
 from deltamark.dataflow.types import TEXT, Field, Schema, date_type, integer
 from deltamark.errors import DeltamarkError
@@ -138,6 +139,28 @@ TEXTS = {
 @pytest.mark.parametrize("name", TEXTS)
 def test_the_answer_is_duckdbs_at_every_time(name, seed):
     check(TEXTS[name], TABLES, seed)
+
+
+@pytest.mark.parametrize(
+    "calls",
+    [
+        "lead(o, 1) OVER w, lag(x, 2, x) OVER w, nth_value(o, 2) OVER w, ntile(2) OVER w",
+        "sum(x) OVER (w ROWS 1 PRECEDING), count(*) OVER (w GROUPS 1 PRECEDING)",
+        "sum(x) OVER (PARTITION BY g ORDER BY o RANGE 1 PRECEDING)",
+    ],
+)
+def test_a_plan_that_duckdb_has_not_optimized_has_the_same_answer(monkeypatch, calls):
+    """DuckDB cannot serialize some optimized plans. In others constants may be casts."""
+    monkeypatch.setattr(planner, "OPTIMIZED", "false")
+    check(f"SELECT g, {calls} FROM t WINDOW w AS (PARTITION BY g ORDER BY o, x)", TABLES, seed=3)
+
+
+def test_a_text_whose_optimized_plan_duckdb_cannot_serialize_has_its_answer():
+    check(
+        "SELECT lead(o, 1) OVER (ORDER BY o, x, d) n FROM t JOIN u ON TRUE WHERE EXISTS (SELECT s FROM u WHERE g > 0)",
+        TABLES,
+        seed=3,
+    )
 
 
 LARGE = integer(0, 400).or_null()

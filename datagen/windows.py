@@ -1,9 +1,9 @@
 """A partition for window functions: the sales of a shop, and one sale more or less at a time, at the end or inside.
 
-Scale factor 1 is 10,000 sales in one partition, which arrive in round 0. Then each round has one change. Of four
-rounds, the first inserts a sale behind all others and the second deletes it. The third inserts a sale in the middle
-half of the order, and the fourth deletes it. The times `placed` of sales are different, ten apart at first, and four
-successive sales have one `lot`.
+Scale factor 1 is 10,000 sales in one partition, which arrive in round 0. Then each round has one change: a sale is
+inserted, and deleted in the next round. Three sales are inserted behind all others, and the fourth one in the middle
+half of the order. The times `placed` of sales are different, ten apart at first, and four successive sales have one
+`lot`.
 """
 
 from __future__ import annotations
@@ -30,11 +30,14 @@ VERSION = 1
 ROWS = 10_000
 """The sales of scale factor 1."""
 
-PLACES = ("end", "middle")
-"""The places in the partition at which rows are inserted and deleted in turn."""
+PLACES = ("end", "end", "end", "middle")
+"""The places in the partition at which rows are inserted and deleted in turn.
+
+A change in the middle may change many rows, so the next change meets cold caches. Hence several follow at the end.
+"""
 
 CYCLE = 2 * len(PLACES)
-"""The rounds in which a row is inserted and deleted at each place."""
+"""The rounds in which a row is inserted and deleted at each place in turn."""
 
 CYCLES = 25
 GAP, LOT, AMOUNTS = 10, 4, 10_000
@@ -45,10 +48,11 @@ RELATIONS = Relations((relation(SALES, "", "id", "id:int shop:int placed:int lot
 
 def sales(rows: int) -> pa.Table:
     """Return the sales of a partition of some rows, and behind them those that come and go, in their order."""
-    cycles, ids = np.arange(CYCLES), np.arange(rows + len(PLACES) * CYCLES)
-    middle = rows // 4 + hashed("windows middle", cycles) % max(rows // 2, 1)
-    changing = np.stack([GAP * (rows + cycles), GAP * middle + GAP // 2], axis=1).reshape(-1)
-    placed = np.concatenate([GAP * np.arange(rows), changing])
+    changing, ids = np.arange(len(PLACES) * CYCLES), np.arange(rows + len(PLACES) * CYCLES)
+    middle = rows // 4 + hashed("windows middle", changing) % max(rows // 2, 1)
+    is_end = np.tile([place == "end" for place in PLACES], CYCLES)
+    more = np.where(is_end, GAP * (rows + changing), GAP * middle + GAP // 2)
+    placed = np.concatenate([GAP * np.arange(rows), more])
     amounts = 1 + hashed("windows amount", ids) % AMOUNTS
     return pa.table({"id": ids, "shop": 0 * ids, "placed": placed, "lot": placed // (GAP * LOT), "amount": amounts})
 

@@ -12,7 +12,8 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from deltamark.dataflow.builder.stream import Stream
-from deltamark.dataflow.kernels.groups.frames import FRAMES, STATE_WORDS, SUMMED, TILED
+from deltamark.dataflow.kernels.groups.frame_values import STATE_WORDS, SUMMED, TILED
+from deltamark.dataflow.kernels.groups.frames import FRAMES
 from deltamark.dataflow.kernels.groups.grouped_rows import RowRecord
 from deltamark.dataflow.kernels.ordered.btree import VERSIONS
 from deltamark.dataflow.operators.grouped_rows import RowInput, grouped_rows

@@ -69,8 +69,8 @@ def _applied(engine: Engine, rounds: int) -> list[tuple[int, float]]:
 
 def _figures(cell: Cell, applied: list[tuple[int, float]]) -> Figures:
     figures: Figures = {}
-    for at, place in enumerate(PLACES):
-        of_place = [each for number, each in enumerate(applied) if number % CYCLE // 2 == at]
+    for place in dict.fromkeys(PLACES):
+        of_place = [each for number, each in enumerate(applied) if PLACES[number % CYCLE // 2] == place]
         figures[place] = [median([seconds for _, seconds in of_place])]
         if capabilities(cell.engine).output != "answers":  # an answer has no changes
             figures[f"{place}_changes"] = [median([changes for changes, _ in of_place])]

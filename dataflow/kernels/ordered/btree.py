@@ -549,6 +549,60 @@ def add_rows_between(tree: BTree, version: int, start: int, stop: int, sums: Arr
 
 
 @kernel
+def _is_within(kind: int, value: int, bound: int) -> bool:
+    """Return whether a value or an extreme is at least as small as a bound, or as large."""
+    return value != NULL and (value <= bound if kind == SMALLEST else value >= bound)
+
+
+@kernel
+def nearest_within(tree: BTree, version: int, item: int, start: int, stop: int, bound: int, step: int) -> int:
+    """Return the place of the first row (step 1) or the last one (step -1) whose value is within a bound, or -1.
+
+    The rows are those of a version from one place up to another. item: a sum that is an extreme.
+
+    A node that lies between both places and has an extreme within the bound has such a row. So few nodes of each level
+    are read.
+    """
+    kind, pending, size = tree.kinds[item], tree.pending, 1
+    pending[0] = tree.root
+    pending[1] = tree.depth
+    pending[2] = 0
+    while size > 0:
+        size -= 1
+        number, level, low = pending[3 * size], pending[3 * size + 1], pending[3 * size + 2]
+        node, found, is_last_whole = _node(tree, number), -1, False
+        high = low + sums_of(tree, number, version)[0]
+        for index in range(node.count):  # the nearest entry is the last one
+            at = index if step < 0 else node.count - 1 - index
+            child = slots_of(node)[at] if level == 0 else children_of(node)[at]
+            if level == 0:
+                rows, value = (
+                    copies_of(tree, child, version),
+                    tree.records[tree.record_words * child :][tree.arguments[item]],
+                )
+            else:
+                below = sums_of(tree, child, version)
+                rows = below[0]
+                value = below[item]
+            first = low if step < 0 else high - rows
+            if rows > 0 and start < first + rows and first < stop and _is_within(kind, value, bound):
+                found = max(first, start)
+                if level > 0:
+                    is_whole = start <= first and first + rows <= stop
+                    size -= is_whole and is_last_whole
+                    pending[3 * size] = child
+                    pending[3 * size + 1] = level - 1
+                    pending[3 * size + 2] = first
+                    size += 1
+                    is_last_whole = is_whole
+            low += rows
+            high -= rows
+        if level == 0 and found >= 0:
+            return found
+    return -1
+
+
+@kernel
 def slot_at_place(tree: BTree, version: int, item: int, place: int) -> int:
     """Return the slot of the record at a place of a version, counting by a sum that is a number of rows."""
     number = tree.root

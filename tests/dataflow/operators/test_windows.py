@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import duckdb
 import numpy as np
 import pytest
-from support.engines.driving import at_once
+from support.engines.driving import arrays, at_once
 
 from deltamark import (
     Batch,
@@ -144,6 +146,88 @@ def test_only_rows_whose_values_differ_change(function, number, changed):
         dataflow.feed({"numbers": Batch(0 * at, 0 * at + 1, {"n": 2 * at})})
         found = dataflow.feed({"numbers": Batch([1], [1], {"n": [number]})})
     assert np.count_nonzero(np.asarray(found.diff) > 0) == changed
+
+
+FRAMES = {
+    "ROWS BETWEEN 40 PRECEDING AND CURRENT ROW": rows_between(-40, 0),
+    "ROWS BETWEEN 3 PRECEDING AND 60 FOLLOWING": rows_between(-3, 60),
+    "ROWS BETWEEN 50 PRECEDING AND 20 PRECEDING": rows_between(-50, -20),
+    "ROWS BETWEEN 5 FOLLOWING AND 45 FOLLOWING": rows_between(5, 45),
+    "ROWS BETWEEN 30 PRECEDING AND 30 PRECEDING": rows_between(-30, -30),
+    "ROWS BETWEEN 30 FOLLOWING AND 30 FOLLOWING": rows_between(30, 30),
+    "ROWS BETWEEN UNBOUNDED PRECEDING AND 20 FOLLOWING": rows_between(None, 20),
+    "ROWS BETWEEN 20 PRECEDING AND UNBOUNDED FOLLOWING": rows_between(-20, None),
+    "RANGE BETWEEN 30 PRECEDING AND CURRENT ROW": values_between(-30, 0),
+    "RANGE BETWEEN 10 PRECEDING AND 25 FOLLOWING": values_between(-10, 25),
+    "RANGE BETWEEN 30 PRECEDING AND 12 PRECEDING": values_between(-30, -12),
+    "RANGE UNBOUNDED PRECEDING": values_between(None, 0),
+    "GROUPS BETWEEN 15 PRECEDING AND 3 FOLLOWING": groups_between(-15, 3),
+    "GROUPS BETWEEN CURRENT ROW AND 20 FOLLOWING": groups_between(0, 20),
+    "GROUPS BETWEEN 25 PRECEDING AND 4 PRECEDING": groups_between(-25, -4),
+}
+PRICES = {
+    "ascending": lambda day, _: day + 1, "descending": lambda day, _: -day,
+    "of few values": lambda _, rng: int(rng.integers(3)), "of many values": lambda _, rng: int(rng.integers(-500, 500)),
+}  # fmt: skip
+"""By name, the price of a row on a day. In ordered prices each extreme is at an end of its frame."""
+
+
+def framed(text, frame):
+    """Return functions over a frame by their text in SQL."""
+    by_rows = text.startswith("ROWS")
+    over = f"OVER (ORDER BY day NULLS FIRST{', price NULLS FIRST' if by_rows else ''} {text})"
+    functions = {
+        f"min(price) {over}": moving_smallest("price", frame), f"max(price) {over}": moving_largest("price", frame),
+        f"count(*) {over}": moving_count(frame), f"count(price) {over}": moving_count(frame, "price"),
+    }  # fmt: skip
+    if by_rows:  # otherwise the order of ties is open in SQL
+        functions |= {
+            f"first_value(price) {over}": nth_value("price", 1, frame),
+            f"last_value(price) {over}": nth_value("price", -1, frame),
+            f"nth_value(price, 3) {over}": nth_value("price", 3, frame),
+            f"first_value(price IGNORE NULLS) {over}": nth_value("price", 1, frame, known=True),
+        }
+    return functions
+
+
+def small_changes(price, rng, times=25):
+    """Yield the live rows at each time, and those that leave and arrive: 200 at first, then few."""
+    live = []
+    for time in range(times):
+        leaving = [live.pop(rng.integers(len(live))) for _ in range(rng.integers(3) if live else 0)]
+        arriving = []
+        for _ in range(rng.integers(3) if time else 200):
+            day = NULL if rng.random() < 0.05 else int(rng.integers(100))
+            arriving.append((day, NULL if rng.random() < 0.1 else price(max(day, 0), rng)))
+        if leaving and rng.random() < 0.5:  # a row is replaced at its place
+            arriving.append((leaving[0][0], int(rng.integers(-500, 500))))
+        live += arriving
+        yield live, leaving, arriving
+
+
+@pytest.mark.draws(12)
+@pytest.mark.parametrize("prices", PRICES)
+@pytest.mark.parametrize("text", FRAMES)
+def test_small_changes_of_many_rows_leave_the_values_of_sql(text, prices):
+    rng, functions = np.random.default_rng(len(text)), framed(text, FRAMES[text])
+    rows = source("rows", {"day": integer(0, 99).or_null(), "price": integer(-500, 500).or_null()}, rows=2000)
+    plans = {name: rows.window((), ["day"], value=each) for name, each in functions.items()}
+    plans["all"] = rows.window((), ["day"], **{f"f{at}": each for at, each in enumerate(functions.values())})
+    found = {name: Counter() for name in plans}
+    with duckdb.connect() as connection, Dataflow(plans) as dataflow:
+        for time, (live, leaving, arriving) in enumerate(small_changes(PRICES[prices], rng)):
+            changed = [(row, time, -1) for row in leaving] + [(row, time, 1) for row in arriving]
+            for name, changes in dataflow.feed({"rows": arrays(rows.schema, changed)}).items():
+                columns = (column.tolist() for column in changes.columns.values())
+                for diff, *row in zip(changes.diff.tolist(), *columns, strict=True):
+                    found[name][tuple(row)] += diff
+            connection.execute("CREATE OR REPLACE TABLE rows (day BIGINT, price BIGINT)")
+            connection.executemany(f"INSERT INTO rows VALUES (nullif(?, {NULL}), nullif(?, {NULL}))", live)
+            answer = connection.execute(f"SELECT day, price, {', '.join(functions)} FROM rows").fetchall()
+            expected = [tuple(NULL if value is None else value for value in row) for row in answer]
+            assert +found["all"] == Counter(expected)
+            for number, name in enumerate(functions, 2):
+                assert +found[name] == Counter((*row[:2], row[number]) for row in expected), (name, time)
 
 
 @pytest.mark.parametrize(

@@ -162,11 +162,14 @@ def test_others_are_refused(text):
         sql(text, {each.name: each.collection() for each in TABLES})
 
 
-def test_made_texts_leave_the_pool_with_their_rows(monkeypatch):
+@pytest.mark.parametrize("text", [
+    "SELECT a, upper(x) || y u, min(x || a) m, max(replace(y, 'y', 'long ' || x)) n FROM t GROUP BY a, u",
+    "SELECT s, count(*) c FROM (SELECT y, string_agg(x || a, '; ' ORDER BY a) s FROM t GROUP BY y, a) GROUP BY s",
+])  # fmt: skip
+def test_made_texts_leave_the_pool_with_their_rows(monkeypatch, text):
     """No text recurs, and each makes several others; the pool does not grow with the number of times."""
     monkeypatch.setattr("deltamark.dataflow.builder.sweeps.MIN_SWEPT_NUMBERS", 10)
     relation = source("t", {"a": integer(0, 9), "x": TEXT, "y": TEXT.or_null()}, 1000)
-    text = "SELECT a, upper(x) || y u, min(x || a) m, max(replace(y, 'y', 'long ' || x)) n FROM t GROUP BY a, u"
     with closing(Dataflow(sql(text, {"t": relation}))) as dataflow:
         sizes, live = [], 0
         for time in range(300):

@@ -13,7 +13,7 @@ from support.random_plans.case import described
 from support.random_plans.growth import degree
 from support.random_plans.streams import MANY_ROWS, Streams, inputs_of, times_of
 from support.reference.answers import Recomputed
-from support.reference.errors import PlanError
+from support.reference.errors import OutOfRangeError, PlanError, WideNumberError
 from support.reference.required import has_checked_numbers, is_whole, reads_checked_numbers
 from support.reference.rows import Row, Stream, minus
 
@@ -32,7 +32,7 @@ CAUSES = {each.cause for each in PlanError.__subclasses__()}
 WIDE_WEIGHT = "a weight needs more than 64 bits"
 NEGATIVE = "a negative multiplicity"
 OUT_OF_BOUNDS = "a sum is out of bounds"
-WIDE_NUMBER = "a number needs more than 64 bits"
+OUT_OF_RANGE = {WideNumberError.cause, OutOfRangeError.cause}
 NO_SPACE = "no address space"
 """The cause of an error that plans over billions of declared rows may raise."""
 
@@ -134,7 +134,7 @@ class Expected:
         if times and not self.must_fail and error.cause in CAUSES:
             return True
         same = {each.time for each in self.errors if each.cause == error.cause} & times
-        if error.time in same or (same and error.cause == WIDE_NUMBER):
+        if error.time in same or (same and error.cause in OUT_OF_RANGE):
             return True
         if self.has_shards and error.time is not None:
             found = [each for each in self.errors if each.cause == error.cause and each.time <= error.time <= last]
@@ -164,7 +164,7 @@ def expected(collection: Collection, streams: Streams) -> Expected:
     found.errors = recomputed.errors
     found.must_fail = is_whole(collection.node) and reads_checked_numbers(collection.node)
     if has_checked_numbers(collection.node):  # of a row that comes and goes within a time
-        found.excuses[WIDE_NUMBER] = 0
+        found.excuses |= dict.fromkeys(OUT_OF_RANGE, 0)
     if (negative := first_negative(streams)) is not None:
         found.excuses[NEGATIVE] = found.excuses[OUT_OF_BOUNDS] = negative
     if degree(collection.node) > 1 and is_heavy(collection):

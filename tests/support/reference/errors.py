@@ -59,3 +59,9 @@ class WideNumberError(PlanError):
     """A number of a row that 64 bits do not hold. Neither the engine nor a term knows its time."""
 
     cause = "a number needs more than 64 bits"
+
+
+class OutOfRangeError(PlanError):
+    """A double that is no number of the type that it is cast to."""
+
+    cause = "a DOUBLE outside the range of a cast"

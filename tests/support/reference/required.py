@@ -17,7 +17,7 @@ from deltamark.dataflow.operators.moving_threshold import MovingThreshold
 from deltamark.dataflow.operators.node import Node, walk
 from deltamark.dataflow.operators.pick import Pick
 from deltamark.dataflow.operators.sample import Sample
-from deltamark.dataflow.plan.terms import Checked, Term, subterms
+from deltamark.dataflow.plan.terms import Checked, FromDouble, Term, subterms
 
 Names = set[str]
 
@@ -40,7 +40,7 @@ def _reads_all(node: Node, columns: dict[Node, Names]) -> bool:
 
 
 def has_checked_numbers(root: Node) -> bool:
-    """Return whether a node computes numbers that may need more than 64 bits."""
+    """Return whether a node computes numbers that may be out of bounds, which is an error."""
     return any(map(_is_checked, chain.from_iterable(map(_terms, walk(root)))))
 
 
@@ -65,7 +65,7 @@ def _terms(node: Node) -> Iterable[Term]:
 
 
 def _is_checked(term: Term) -> bool:
-    return any(isinstance(each, Checked) for each in subterms(term))
+    return any(isinstance(each, Checked | FromDouble) for each in subterms(term))
 
 
 def columns_read(root: Node) -> dict[Node, Names]:

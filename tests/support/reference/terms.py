@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from support.reference.errors import WideNumberError
+from support.reference.errors import OutOfRangeError, WideNumberError
 
 from deltamark.dataflow.kernels.moments import DIGIT_BITS
 from deltamark.dataflow.plan.terms import (
@@ -201,8 +201,9 @@ def double_function(term: DoubleFunction, stored: int) -> int:
 
 def from_double(term: FromDouble, stored: int) -> int:
     value = double_of(stored) * 10.0**term.type.scale
-    rounded = round(value) if term.to_even else half_away(value)
-    assert abs(rounded) <= LARGEST
+    rounded = (round(value) if term.to_even else half_away(value)) if math.isfinite(value) else value
+    if not term.type.low <= rounded <= term.type.high:
+        raise OutOfRangeError((value,))
     return int(rounded)
 
 

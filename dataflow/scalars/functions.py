@@ -267,10 +267,13 @@ def _sum(kind: type[Add | Subtract]) -> Callable[..., Value]:
     def added(of: Call[object], left: Term | Ratio, right: Term | Ratio) -> Term | Ratio:
         if isinstance(left, Ratio) or isinstance(right, Ratio):
             return combine(left, right)
-        kinds = {left.type.kind, right.type.kind}
-        if kinds & {"interval", *TIMESTAMPS} or (kinds == {"date"} and of.type.name == "INTERVAL"):
+        if are_times(of, left, right):
             return times.combined(kind, left, right)
-        return moved(kind, left, right) if "date" in kinds else combine(left, right)
+        return moved(kind, left, right) if "date" in {left.type.kind, right.type.kind} else combine(left, right)
+
+    def are_times(of: Call[object], left: Term, right: Term) -> bool:
+        kinds = {left.type.kind, right.type.kind}
+        return bool(kinds & {"interval", *TIMESTAMPS}) or (kinds == {"date"} and of.type.name == "INTERVAL")
 
     def compute(of: Call[object], left: Value, right: Value | None = None) -> Value:
         if right is None:
@@ -281,6 +284,8 @@ def _sum(kind: type[Add | Subtract]) -> Callable[..., Value]:
         except DeltamarkError as error:
             one, other = left.term, right.term
             if error.cause != TOO_WIDE or isinstance(one, Ratio) or isinstance(other, Ratio):
+                raise
+            if not are_times(of, one, other):
                 raise
             found = times.combined(kind, one, other, partial(_checked, sign, left.null, right.null))
             return Value(found, either(left.null, right.null))

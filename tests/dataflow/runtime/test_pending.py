@@ -72,8 +72,8 @@ def test_a_pending_plan_that_is_retired_leaves_nothing(pending, feeds):
 @pytest.mark.usefixtures("no_collector")
 def test_the_collector_frees_no_memory_of_an_open_dataflow(monkeypatch):
     """It runs while reservations are counted, as it may at any allocation."""
-    counted_regions = memory._regions
-    monkeypatch.setattr(memory, "_regions", lambda: (gc.collect(), counted_regions())[1])
+    counted = memory._resident
+    monkeypatch.setattr(memory, "_resident", lambda mappings: (gc.collect(), counted(mappings))[1])
     with closing(opened()) as together:
         for pending in PENDING.values():
             pending(together)

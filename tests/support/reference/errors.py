@@ -55,6 +55,12 @@ class ManyCopiesError(PlanError):
     cause = "too many copies of a row to number"
 
 
+class LongTextError(PlanError):
+    """A group whose texts have more bytes than an engine can write."""
+
+    cause = "the text of a group that is too long"
+
+
 class WideNumberError(PlanError):
     """A number of a row that 64 bits do not hold. Neither the engine nor a term knows its time."""
 

@@ -12,6 +12,7 @@ from itertools import accumulate
 from math import ceil, floor
 
 from support.reference.errors import (
+    LongTextError,
     ManyCopiesError,
     NegativeError,
     PlanError,
@@ -23,6 +24,7 @@ from support.reference.errors import (
 from support.reference.rows import Row, Rows, consolidated, named, picked
 from support.reference.terms import double_of, evaluate, ordered
 
+from deltamark.dataflow.builder.texts import HEAP_BYTES
 from deltamark.dataflow.kernels.groups.ordered_rows import MAX_COPIES
 from deltamark.dataflow.kernels.hashing.mixing import GOLDEN
 from deltamark.dataflow.operators.aggregate import Aggregate
@@ -319,8 +321,11 @@ def pick(node: Pick, time: int, rows: Rows) -> Rows:
             place = (ends[-1] - 1) * share
             at = {"whole": max(ceil(ends[-1] * share), 1) - 1, "below": floor(place), "above": ceil(place)}
             if each.kind == "texts":
-                texts = [named(node.rows, row)[each.of] for row in ranked for _ in range(members[row])]
-                known = [text for text in texts if text != NULL]
+                texts = {row: text for row in ranked if (text := named(node.rows, row)[each.of]) != NULL}
+                sizes = {row: len(text.encode()) + len(each.separator.encode()) for row, text in texts.items()}
+                if sum(members[row] * max(size, 1) for row, size in sizes.items()) > HEAP_BYTES:
+                    raise LongTextError(key, time)
+                known = [text for row, text in texts.items() for _ in range(members[row])]
                 values.append(each.separator.join(known) if known else NULL)
             elif each.kind == "rest":
                 values.append(int(place % 1 * each.whole))

@@ -31,12 +31,13 @@ from deltamark.dataflow.kernels.loops.join import LoopJoinBlock, loop_join
 from deltamark.dataflow.kernels.loops.reduce import buffer_updates
 from deltamark.dataflow.kernels.loops.trace import TraceRow
 from deltamark.dataflow.kernels.status import FORWARD
-from deltamark.dataflow.operators.arrangement import GROWING
+from deltamark.dataflow.operators.arrangement import GROWING, GROWING_NARROW
 
 
 def arrangement_of(blocks, rows, *, hashed):
     time, diff, key, value = rows.cells
-    arrays = {name: blocks.room() for name in ("lists", "pending", "debts", "used", "next", *GROWING)}
+    names = ("lists", "pending", "debts", "used", "next", "skips", *GROWING, *sum(GROWING_NARROW, ()))
+    arrays = {name: blocks.room() for name in names}
     return blocks.block(
         ArrangementBlock, size=rows.size, time=time, diff=diff, key=key, keys=key_map(blocks, hashed=hashed),
         frontier=blocks.cell(), columns=1, wide=1, inputs=blocks.words([value]), stored=blocks.words([blocks.room()]),

@@ -15,7 +15,8 @@ PENDING      all updates are pending, update i in slot `mark + i`
 
 A key may change at most times of a slice, as a total does that is the only row of its key. Then most rows of its list
 were taken, and readers skip them: where many successive rows are passed, they note the row behind them. Rows of the
-slice are in order of time in a list that has the oldest row first, so readers stop at the first row of a later time.
+slice are in order of time in a list that has the oldest row first, so readers stop at the first row of a later time,
+unless the slice has new debts.
 
 Pending updates are in lists of their own, the newest first. Settling cancels them against rows and makes rows of the
 rest, and removes the rows that were taken. `slots` says where a slice lies, and what becomes of the slots of rows that
@@ -72,8 +73,8 @@ class ArrangementBlock(Operator):
     """For a row at which a pass began to skip taken rows, the number of the pass and the link of the next row."""
     passes: int = 0
     """The number of passes so far: an insertion is one, and so is a side of a join that reads a slice."""
-    searching: int = 0
-    """Whether the retractions of the slice search rows."""
+    has_new_debts: int = 0
+    """Whether retractions of the slice are debts: these follow insertions of later times in their lists."""
     mark: int = 0
     """The first slot of the updates that are not settled."""
     limit: int = 0

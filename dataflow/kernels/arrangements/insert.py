@@ -38,6 +38,7 @@ def insert(op: ArrangementBlock) -> None:
     size = op.size
     op.kind = _kind(op, size)
     op.passes += 1
+    op.has_new_debts = 0
     first = take_slots(op, size)
     _find_ids(op, size)
     if op.kind == UNITS:
@@ -144,9 +145,10 @@ def _insert_units(op: ArrangementBlock, size: int, first: int) -> None:
         source, narrow = op.inputs[column], Array32(op.stored[column])[first:]
         for slot in range(size):
             narrow[slot] = source[numbers[slot]]
-    op.retractions, op.searching = count, 1
+    op.retractions = count
+    _link_units(op, rows, first)
     use_slots(op, rows)
-    if _link_units(op, rows, first) > 0:
+    if _take_rows(op, count, first + rows) > 0:
         use_slots(op, count)
         for index in range(count):
             if op.places[retractions[index]] != first + rows + index:
@@ -154,71 +156,55 @@ def _insert_units(op: ArrangementBlock, size: int, first: int) -> None:
 
 
 @kernel
-def _link_units(op: ArrangementBlock, rows: int, first: int) -> int:
-    """Put the insertions of a slice of units into the lists of their keys, and let its retractions take rows.
-
-    A retraction may take rows of its own time, whether they come before it or after it. So the insertions of a time
-    precede its retractions. Return the number of retractions that took no row.
-    """
-    numbers, time = op.numbers, op.time
-    row = left = 0
-    for index in range(op.retractions):
-        now = time[op.scratch[index]]
-        while row < rows and time[numbers[row]] <= now:
-            _link_unit(op, rows, first, row)
-            row += 1
-        left += _retract(op, index, first + rows)
-    while row < rows:
-        _link_unit(op, rows, first, row)
-        row += 1
-    return left
-
-
-@inline
-def _link_unit(op: ArrangementBlock, rows: int, first: int, row: int) -> None:
-    """Put an insertion into the list of its key, and prefetch the lists of later ones."""
-    ids, lists, numbers = op.ids, op.lists, op.numbers
-    prefetch(lists[2 * ids[numbers[min(row + FAR, rows - 1)]] :].address)
-    near = 2 * ids[numbers[min(row + NEAR, rows - 1)]]
-    link = lists[near + 1] if lists[near + 1] != 0 else lists[near]
-    prefetch(op.next[link - 1 :].address)
-    link_row(op, ids[numbers[row]], first + row)
+def _link_units(op: ArrangementBlock, rows: int, first: int) -> None:
+    """Put the insertions of a slice of units into the lists of their keys."""
+    ids, lists, following, numbers = op.ids, op.lists, op.next, op.numbers
+    for row in range(rows):
+        prefetch(lists[2 * ids[numbers[min(row + FAR, rows - 1)]] :].address)
+        near = 2 * ids[numbers[min(row + NEAR, rows - 1)]]
+        link = lists[near + 1] if lists[near + 1] != 0 else lists[near]
+        prefetch(following[link - 1 :].address)
+        link_row(op, ids[numbers[row]], first + row)
 
 
 @kernel
-def _retract(op: ArrangementBlock, index: int, first: int) -> bool:
-    """Let a retraction of the slice take a row; return whether none was found. first: the slot of the first one.
+def _take_rows(op: ArrangementBlock, count: int, first: int) -> int:
+    """Let each retraction, from slot `first` on, take a row; return the number of those that take none.
 
     Once lists are long, all later retractions are pending: none may take a row that an earlier one will cancel. If the
     arrangement has debts, a retraction that finds no row is a debt, and the lists of keys with few rows are searched.
     """
-    retractions, ids, lists, following = op.scratch, op.ids, op.lists, op.next
-    at, slot, last = retractions[index], first + index, op.retractions - 1
-    key_id = ids[at]
-    prefetch(lists[2 * ids[retractions[min(index + FAR, last)]] :].address)
-    prefetch_row(op, lists[2 * ids[retractions[min(index + NEAR, last)]]] - 1)
-    row = -1
-    if op.has_debts == 0 or is_searched(op, key_id):
-        row = _oldest_row(op, key_id) if op.searching != 0 else -1
-        if row >= 0 and _may_be_taken(op, row) and equal(op, row, slot):
-            op.passed = max(op.passed - CHEAP_PASSED, 0)
-        else:
-            op.searching &= op.has_debts != 0 or not are_long(op)
-            row = _row_to_take(op, key_id, slot) if op.searching != 0 else -1
-    if row >= 0:
-        following[row] = ~following[row]
-        op.taken_by[row] = at
-        op.places[at] = row
-        return False
-    op.places[at] = slot
-    if op.has_debts != 0:
-        op.weight[slot] = -1
-        link_row(op, key_id, slot)
-    else:
-        following[slot] = op.pending[key_id]
+    retractions, ids, lists, places, left = op.scratch, op.ids, op.lists, op.places, 0
+    searching, has_debts = True, op.has_debts != 0
+    for index in range(count):
+        at = retractions[index]
+        key_id, slot = ids[at], first + index
+        prefetch(lists[2 * ids[retractions[min(index + FAR, count - 1)]] :].address)
+        prefetch_row(op, lists[2 * ids[retractions[min(index + NEAR, count - 1)]]] - 1)
+        row = -1
+        if not has_debts or is_searched(op, key_id):
+            row = _oldest_row(op, key_id) if searching else -1
+            if row >= 0 and _may_be_taken(op, row, at) and equal(op, row, slot):
+                op.passed = max(op.passed - CHEAP_PASSED, 0)
+            else:
+                searching = searching and (has_debts or not are_long(op))
+                row = _row_to_take(op, key_id, slot, at) if searching else -1
+        if row >= 0:
+            op.next[row] = ~op.next[row]
+            op.taken_by[row] = at
+            places[at] = row
+            continue
+        places[at] = slot
+        left += 1
+        if has_debts:
+            op.weight[slot] = -1
+            link_row(op, key_id, slot)
+            continue
+        op.next[slot] = op.pending[key_id]
         op.pending[key_id] = slot + 1
         op.has_pending = 1
-    return True
+    op.has_new_debts = has_debts and left > 0
+    return left
 
 
 @inline
@@ -237,13 +223,14 @@ def _oldest_row(op: ArrangementBlock, key_id: int) -> int:
 
 
 @inline
-def _may_be_taken(op: ArrangementBlock, row: int) -> bool:
-    """Return whether a row is one of weight 1."""
-    return op.diff[number_of(op, row)] == 1 if op.mark <= row < op.limit else weight_of(op, row) == 1
+def _may_be_taken(op: ArrangementBlock, row: int, at: int) -> bool:
+    """Return whether a row has weight 1, and is not later than a retraction."""
+    is_new = op.mark <= row < op.limit
+    return op.time[number_of(op, row)] <= op.time[at] if is_new else weight_of(op, row) == 1
 
 
 @kernel
-def _row_to_take(op: ArrangementBlock, key_id: int, slot: int) -> int:
+def _row_to_take(op: ArrangementBlock, key_id: int, slot: int, at: int) -> int:
     """Return the oldest row that is equal to that of a retraction, in a slot; -1 if none is found that may be taken."""
     if op.lists[2 * key_id] != 0 and op.lists[2 * key_id + 1] == 0:
         order(op, key_id)
@@ -263,7 +250,7 @@ def _row_to_take(op: ArrangementBlock, key_id: int, slot: int) -> int:
             op.skips[start] = op.passes << 32 | (row + 1)
         taken = 0
         if equal(op, row, slot):
-            found = row if _may_be_taken(op, row) else -1
+            found = row if _may_be_taken(op, row, at) else -1
             if found >= 0 or op.has_debts == 0:
                 break
         passed += 1

@@ -187,7 +187,7 @@ def _pair(op: JoinBlock, mine: JoinSide, theirs: JoinSide, hit: int, end_time: i
     pass_number, start = theirs.pass_number, 0
     for which in range(1 + (rows.has_pending != 0)):
         link = rows.lists[2 * key_id] if which == 0 else rows.pending[key_id]
-        is_ordered, taken = which == 0 and rows.lists[2 * key_id + 1] != 0, 0
+        is_ordered, taken = which == 0 and rows.has_new_debts == 0 and rows.lists[2 * key_id + 1] != 0, 0
         while link != 0:
             row = link - 1
             link = following[row]

@@ -44,7 +44,7 @@ def link_row(op: ArrangementBlock, key_id: int, slot: int) -> None:
 @inline
 def is_searched(op: ArrangementBlock, key_id: int) -> bool:
     """Return whether rows of a key are searched: not if its list was long when its debts were last counted."""
-    return op.debts[2 * key_id] >= 0
+    return op.has_debts == 0 or op.debts[2 * key_id] >= 0
 
 
 @kernel

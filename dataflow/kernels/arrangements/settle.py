@@ -183,7 +183,8 @@ def _remove_taken(op: ArrangementBlock) -> None:
         else:
             _remove_taken_until(op, key_id, row)
         if op.lists[2 * key_id] == 0:
-            op.debts[2 * key_id] = 0
+            if op.has_debts != 0:
+                op.debts[2 * key_id] = 0
             if hashed and op.has_pending == 0:
                 remove(op.keys, op.key[at])
 

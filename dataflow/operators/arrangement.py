@@ -5,7 +5,7 @@ A slice is inserted before the operators that read it, and settled after all of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -34,11 +34,8 @@ from deltamark.errors import DeltamarkError
 MIN_KEYS_PER_ROW = 8
 """The least number of possible keys for a row with which a bitmap says which keys have rows; not measured."""
 
-GROWING = ("weight", "scratch", "ids")
+GROWING = ("taken_by", "unused", "weight", "scratch", "ids", "places", "numbers")
 """Arrays of an arrangement for rows that are retracted or weighted, and for the updates of a slice."""
-
-GROWING_NARROW = (("taken_by", "places"), ("unused", "numbers"))
-"""Such arrays whose numbers have 4 bytes, in pairs that share a reservation."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +121,7 @@ def arrange(stream: Stream, key: ArrangedKey, keys: KeyIds, terms: Sequence[Term
         lists=reserve(keys.capacity, count if keys.are_hashed else min(near, keys.capacity)),
         pending=reserve(keys.capacity), debts=reserve(keys.capacity),
         used=reserve(UNBOUNDED_WORDS), skips=reserve(UNBOUNDED_WORDS), next=unset(UNBOUNDED_WORDS, count // 2),
-        **{each: unset(UNBOUNDED_WORDS) for each in GROWING}, **_narrow(unset), columns=len(terms),
+        **{each: unset(UNBOUNDED_WORDS) for each in GROWING}, columns=len(terms),
         wide=sum(widths[term] == 8 for term in terms), inputs=program.table(inputs),
         stored=program.table([program.read(cell) for cell, _ in stored.values()]), visible_time=stream.time,
         visible_diff=stream.diff,
@@ -135,15 +132,6 @@ def arrange(stream: Stream, key: ArrangedKey, keys: KeyIds, terms: Sequence[Term
         if term.type.kind == "text":
             program.sweeper.add_marker(program.part, partial(_mark, block, column))
     return arrangement
-
-
-def _narrow(reserve: Callable[[int], int]) -> dict[str, int]:
-    """Reserve the arrays whose numbers have 4 bytes."""
-    found = {}
-    for first, second in GROWING_NARROW:
-        found[first] = reserve(UNBOUNDED_WORDS)
-        found[second] = found[first] + 4 * UNBOUNDED_WORDS
-    return found
 
 
 def _mark(block: BlockAddress, column: int, texts: TextStore) -> None:

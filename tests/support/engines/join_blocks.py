@@ -14,7 +14,7 @@ from deltamark.dataflow.kernels.arrangements.insert import insert
 from deltamark.dataflow.kernels.arrangements.join import JoinBlock, JoinSide, join
 from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.memory import view
-from deltamark.dataflow.operators.arrangement import GROWING, GROWING_NARROW
+from deltamark.dataflow.operators.arrangement import GROWING
 
 LAST_TIME, KEYS, COLUMNS = 6, range(3, 8), 3
 LEFT, RIGHT = 0, 1
@@ -72,7 +72,7 @@ class Side:
             columns=COLUMNS,
             wide=1 if sparse else COLUMNS, inputs=blocks.words([updates.columns[2], *updates.columns[:2]]),
             stored=blocks.words(self.stored), visible_time=updates.time, visible_diff=updates.diff,
-            **{each: blocks.room() for each in ("used", "next", "skips", *GROWING, *sum(GROWING_NARROW, ()))},
+            **{each: blocks.room() for each in ("used", "next", "skips", *GROWING)},
         )  # fmt: skip
         self.block = blocks.block(
             JoinSide, rows=self.rows.address, slots=self.slots, hits=blocks.room(),

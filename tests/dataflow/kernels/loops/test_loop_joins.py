@@ -31,12 +31,12 @@ from deltamark.dataflow.kernels.loops.join import LoopJoinBlock, loop_join
 from deltamark.dataflow.kernels.loops.reduce import buffer_updates
 from deltamark.dataflow.kernels.loops.trace import TraceRow
 from deltamark.dataflow.kernels.status import FORWARD
-from deltamark.dataflow.operators.arrangement import GROWING, GROWING_NARROW
+from deltamark.dataflow.operators.arrangement import GROWING
 
 
 def arrangement_of(blocks, rows, *, hashed):
     time, diff, key, value = rows.cells
-    names = ("lists", "pending", "debts", "used", "next", "skips", *GROWING, *sum(GROWING_NARROW, ()))
+    names = ("lists", "pending", "debts", "used", "next", "skips", *GROWING)
     arrays = {name: blocks.room() for name in names}
     return blocks.block(
         ArrangementBlock, size=rows.size, time=time, diff=diff, key=key, keys=key_map(blocks, hashed=hashed),

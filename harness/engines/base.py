@@ -190,7 +190,7 @@ class Engine(ABC):
         return 0
 
     def stored_bytes(self) -> int | None:
-        """Return the size of the state if the engine stores it itself; None: it is in the memory of the process."""
+        """Return the bytes of the state if the engine counts them; None: the growth of its process counts."""
         return None
 
     @abstractmethod

@@ -84,6 +84,9 @@ class EmbeddedEngine(FedEngine[dict[str, Batch]], PlanEngine):
     def state_rows(self) -> int:
         return self._dataflow.state_rows()
 
+    def stored_bytes(self) -> int:
+        return self._dataflow.state_bytes()
+
     def close(self) -> None:
         self._dataflow.close()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import mmap
 import os
 import sys
@@ -59,6 +60,16 @@ def empty_pool() -> None:
         pages.POOL.clear()
 
 
+def return_freed() -> None:
+    """Return the memory that this process has freed to the system, where the C library can.
+
+    Otherwise a measurement counts buffers that are long freed: 50 MB in q18 over a sliding window at SF 0.1, with a
+    state of 5 MB.
+    """
+    with suppress(AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
 class MemoryUse:
     """The memory of a process, by default this one, and its descendants since a moment, without `kept_bytes`."""
 
@@ -68,7 +79,10 @@ class MemoryUse:
 
     @property
     def now(self) -> int:
-        return memory(self._process) - (0 if self._process else kept_bytes())
+        if self._process:
+            return memory(self._process)
+        return_freed()
+        return memory() - kept_bytes()
 
     @property
     def growth(self) -> int:

@@ -356,7 +356,7 @@ def state(db: Relations) -> Table:
         "state", "State and memory at the end of the stream, 1 x 100000 (or 100000 x 1 if that was not measured)",
         columns, source,
         [
-            "state MB: memory added by the run; changes out: if recomputed, the rows of all answers",
+            "state MB: memory of the state at the end; changes out: if recomputed, the rows of all answers",
             "peak MB: the peak memory of the process, including Python, kernels and pages of mapped files",
         ],
     )  # fmt: skip

@@ -273,10 +273,10 @@ def state(db: Relations) -> Section | None:
     ((plain,),) = db.rows(f"SELECT bool_or(plain(workload)) FROM {shown}")
     where = "plain(workload)" if plain else "true"
     found = numbers_of(db, "query, state_bytes", f"FROM {shown} WHERE {where} ORDER BY {order}")
-    axis = Axis("memory added by the run", Log.over(row.value for row in rows), lambda value: f"{value:g} MB")
+    axis = Axis("memory of the state", Log.over(row.value for row in rows), lambda value: f"{value:g} MB")
     return Section(
         "state", "State at the end of the stream", f"A run adds {side_by_side(found, _megabytes)}, {over(found)}.",
-        "Memory that a run adds, in megabytes; the number is that of the first engine without retractions.",
+        "Memory of the state at the end, in megabytes; the number is that of the first engine without retractions.",
         [legend(rows), lists(chart(rows, Axes(axis)))],
     )  # fmt: skip
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.sql.query import sql
 from deltamark.errors import DeltamarkError, naming
-from deltamark.queries.query import Parameter, Parameters, ParameterValue, Plan, Query, Tables
+from deltamark.queries.query import Parameters, ParameterValue, Plan, Query, Tables
 
 VARIANT = "sql"
 
@@ -40,9 +40,8 @@ class SqlFile(Query):
         import duckdb  # noqa: PLC0415 (it takes a while to load)
 
         by_name = {name.lower(): name for name in relations}
-        values = {name: each.validation for name, each in self.parameters.items()}
         try:
-            found = {name.lower() for name in duckdb.get_table_names(self.text(values))}
+            found = {name.lower() for name in duckdb.get_table_names(self.text({}))}
         except duckdb.Error:
             return tuple(sorted(by_name.values()))
         if not found <= by_name.keys():
@@ -67,13 +66,8 @@ def _check_statement(path: Path, text: str) -> None:
         raise DeltamarkError("no SELECT in a file", f"{path}: {types[0].name}", "write one SELECT statement")
 
 
-def read_sql(
-    path: Path, parameters: Mapping[str, Parameter] | None = None, translated: Callable[[str], str] = str.strip
-) -> SqlFile:
-    """Read a file of SQL. Without parameters, braces are those of the SQL.
-
-    translated: translates the text into DuckDB's dialect.
-    """
+def read_sql(path: Path, translated: Callable[[str], str] = str.strip) -> SqlFile:
+    """Read a file of SQL. translated: translates the text into DuckDB's dialect."""
     try:
         with naming(path):
             text = path.read_text(encoding="utf-8-sig")
@@ -82,9 +76,7 @@ def read_sql(
     if not text.strip():
         raise DeltamarkError("no SQL in a file", path, "write one SELECT statement")
     text = translated(text.strip().rstrip("; \n"))
-    if not parameters:
-        _check_statement(path, text)
-        text = text.replace("{", "{{").replace("}", "}}")
-    found = SqlFile(text, parameters=parameters or {})
+    _check_statement(path, text)
+    found = SqlFile(text.replace("{", "{{").replace("}", "}}"))  # they are those of the SQL
     found.variants[VARIANT] = from_text(found)
     return found

@@ -21,7 +21,6 @@ from deltamark.dataflow.operators.collect import Root
 from deltamark.dataflow.operators.distribution import Exchange
 from deltamark.dataflow.operators.index import Indexed
 from deltamark.dataflow.operators.input import Input, InputReader
-from deltamark.dataflow.operators.join import Join
 from deltamark.dataflow.operators.linear import Filter, Project
 from deltamark.dataflow.operators.node import Node
 from deltamark.dataflow.passes.prune import Pruned, prune
@@ -77,9 +76,8 @@ class NodeParts:
         part = self._parts[node] = NodePart(node=node, role=None, columns=self.pruned.columns[node])
         return part
 
-    def applied(self, join: Join, side: int, arranged: Node) -> Iterator[NodePart]:
-        """Yield the projections and residual filters between a join and the node whose arrangement it reads."""
-        node = join.inputs[side]
+    def applied(self, node: Node, arranged: Node) -> Iterator[NodePart]:
+        """Yield the projections and residual filters between the input of a join and the node that is arranged."""
         while isinstance(node, Filter | Project) and node is not arranged:
             if node not in self._parts:
                 self._parts[node] = NodePart(node=node, role=None, columns=self._all_columns[node])

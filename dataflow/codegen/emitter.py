@@ -6,7 +6,7 @@ before its readers run, and settles after all of them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from deltamark.dataflow.builder.keys import key_ids, key_of
@@ -14,7 +14,8 @@ from deltamark.dataflow.builder.program import Program
 from deltamark.dataflow.builder.stream import KeyPartition, Stream
 from deltamark.dataflow.codegen.compiled import Answer, Compiled, NodePart, NodeParts, SharedArrangement
 from deltamark.dataflow.kernels.arrangements.settle import SETTLE
-from deltamark.dataflow.operators.arrangement import ArrangedKey, Arrangement, arrange
+from deltamark.dataflow.operators.arrangement import ArrangedKey, arrange
+from deltamark.dataflow.operators.by_key import Paired
 from deltamark.dataflow.operators.collect import collect
 from deltamark.dataflow.operators.consolidate import consolidated as consolidate
 from deltamark.dataflow.operators.distribution import (
@@ -31,9 +32,9 @@ from deltamark.dataflow.operators.extend import Extension, IndexRead
 from deltamark.dataflow.operators.index import Index, Indexed, index, settle
 from deltamark.dataflow.operators.input import Input, InputReader, row_count
 from deltamark.dataflow.operators.iterate import Iterate, LoopBody, LoopJoin, inside
-from deltamark.dataflow.operators.join import Join, repeats_rows
+from deltamark.dataflow.operators.join import repeats_rows
 from deltamark.dataflow.operators.linear import is_consolidated
-from deltamark.dataflow.operators.node import Node
+from deltamark.dataflow.operators.node import Node, ReadArrangement
 from deltamark.dataflow.passes.partition import Partitioned
 from deltamark.dataflow.passes.share import ArrangementKey, Shared
 from deltamark.dataflow.plan.terms import Term, filter_bitmap
@@ -120,12 +121,14 @@ class _Emitter:
         """Return the inputs whose streams a node reads: not those from existing arrangements or below a filter."""
         if isinstance(node, Iterate):
             return [0]
-        if not isinstance(node, Join):
-            return list(range(len(node.inputs)))
-        return [side for side in (0, 1) if (node, side) not in self.shared.residual and not self._is_built(node, side)]
+        return [side for side in range(len(node.inputs)) if not self._has_other_source(node, side)]
 
-    def _is_built(self, node: Join, side: int) -> bool:
-        """Return whether the arrangement that one side of a join reads was built for plans before."""
+    def _has_other_source(self, node: Node, side: int) -> bool:
+        """Return whether a node reads an existing arrangement of an input, or one of the rows below its filter."""
+        if not isinstance(node, Paired) or (node, side) not in self.shared.inputs:
+            return False
+        if (node, side) in self.shared.residual:
+            return True
         return self._found(node, side, self._key(node, side)) in self._before
 
     def remark(self, text: str) -> None:
@@ -176,14 +179,15 @@ class _Emitter:
         partition = KeyPartition(distribution.by[0], distribution.low, self.program.workers, self.program.worker)
         return replace(stream, partition=partition)
 
-    def arranged(self, join: Join) -> tuple[Sequence[tuple[Arrangement, Term | None]], Mapping[str, tuple[int, Term]]]:
-        self._building.reads.clear()  # its arrangements read the streams
-        sides = [self._arrangement(join, side) for side in (0, 1)]
-        origins = {name: join.origin(name, self.shared.pruned.looping) for name in self.columns(join)}
-        return sides, {name: (side, self.shared.inputs[join, side].terms[of]) for name, (side, of) in origins.items()}
+    @property
+    def looping(self) -> Collection[Node]:
+        return self.shared.pruned.looping
 
-    def _arrangement(self, node: Join, side: int) -> tuple[Arrangement, Term | None]:
-        """Return the arrangement that one side of a join reads, and its residual filter."""
+    def arranged(self, node: Paired) -> Sequence[ReadArrangement]:
+        self._building.reads.clear()  # its arrangements read the streams
+        return [self._arrangement(node, side) for side in (0, 1)]
+
+    def _arrangement(self, node: Paired, side: int) -> ReadArrangement:
         of, key = self.shared.inputs[node, side], self._key(node, side)
         found = self._found(node, side, key)
         if found is None:
@@ -191,17 +195,17 @@ class _Emitter:
             self.compiled.arrangements.append(found)
         elif found in self._before:
             self.existing.append(found)
-        self._building.read(*self._parts.applied(node, side, of.node), found.part)
-        return found.arrangement, of.condition
+        self._building.read(*self._parts.applied(node.inputs[side], of.node), found.part)
+        return ReadArrangement(found.arrangement, of.condition, of.terms)
 
-    def _key(self, node: Join, side: int) -> ArrangementKey:
+    def _key(self, node: Paired, side: int) -> ArrangementKey:
         of, place = self.shared.inputs[node, side], self.distribution(node).exchanges[side]
         names = of.names(node.keys[side])
         if place is None and self.program.workers > 1:
             return ArrangementKey(of.node, self.distribution(of.node).distribution, names, node.key_types)
         return ArrangementKey(of.node, place, names, node.key_types)
 
-    def _found(self, node: Join, side: int, key: ArrangementKey) -> SharedArrangement | None:
+    def _found(self, node: Paired, side: int, key: ArrangementKey) -> SharedArrangement | None:
         """Return the arrangement that one side of a join reads, if there is one yet."""
         if (node, side) in self.shared.existing:
             return self.shared.existing[node, side]
@@ -264,7 +268,7 @@ class _Emitter:
         self.program.part.uses.update(parts.values())
         joins = {}
         for each, part in parts.items():
-            if isinstance(each, Join):
+            if isinstance(each, Paired):
                 with self.program.building(part):
                     joins[each] = self._loop_join(each)
             arranged = part.reads
@@ -279,9 +283,10 @@ class _Emitter:
         place = self.distribution(node).distribution
         return self._exchange(node, None if place == FIRST else Exchange("first", dealt=place == WHOLE))
 
-    def _loop_join(self, node: Join) -> LoopJoin:
+    def _loop_join(self, node: Paired) -> LoopJoin:
         """Arrange the side of a join inside a loop that comes from outside."""
-        side = 0 if node.left in self.shared.pruned.looping else 1
-        terms = self.shared.inputs[node, 1 - side].terms
-        outer = {name: terms[name] for name in self.columns(node) if (name in node.left.schema) == (side == 1)}
-        return LoopJoin(side, node.key_types, self._arrangement(node, 1 - side)[0], outer)
+        left, _ = node.inputs
+        side = 0 if left in self.looping else 1
+        outer = self._arrangement(node, 1 - side)
+        terms = {name: outer.terms[name] for name in self.columns(node) if (name in left.schema) == (side == 1)}
+        return LoopJoin(side, node.key_types, outer.arrangement, terms)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from math import prod
 
+from deltamark.dataflow.operators.by_key import OwnInputs
 from deltamark.dataflow.operators.iterate import Iterate, Variable, closing, free, inside
 from deltamark.dataflow.operators.join import Join
 from deltamark.dataflow.operators.linear import Concat, Filter, Negate, Project
@@ -145,16 +146,8 @@ def _read(nodes: list[Node], body: Node) -> dict[Node, set[str]]:
     read: dict[Node, set[str]] = defaultdict(set)
     read[body] = set(body.schema.names)
     for node in reversed(nodes):
-        names = set(read[node])
-        match node:
-            case Project():
-                names = {name for new in read[node] for name in node.terms[new].columns}
-            case Filter():
-                names |= node.condition.columns
-            case Join():
-                names.update(*node.keys)
-        for each in node.inputs:
-            read[each] |= names & set(each.schema.names)
+        for below, names in node.required(tuple(read[node]), OwnInputs(nodes)):
+            read[below].update(names)
     return read
 
 

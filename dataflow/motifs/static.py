@@ -41,11 +41,6 @@ def proposals(dataflow: HasStates) -> int:
     return sum(dataflow.states(ExtendCounts, ExtendCounts.proposals))
 
 
-def extended_rows(dataflow: HasStates) -> int:
-    """Count the rows that were made by extending others."""
-    return sum(dataflow.states(ExtendCounts, ExtendCounts.extended))
-
-
 BATCH_PROPOSALS = 100_000
 """Default number of proposals of a round. Not measured."""
 

@@ -16,12 +16,13 @@ from deltamark.dataflow.kernels.core.steps import Step
 from deltamark.dataflow.kernels.groups.aggregate import AGGREGATE, AggregateBlock, Group, group_words
 from deltamark.dataflow.kernels.hashing import hash_map
 from deltamark.dataflow.kernels.parallel.prefix_aggregate import PREFIX_AGGREGATE
-from deltamark.dataflow.operators.distribution import SLICED, Columns, Distribution, OperatorDistribution, gather
+from deltamark.dataflow.operators.by_key import Grouped
+from deltamark.dataflow.operators.distribution import SLICED, Columns, Distribution, OperatorDistribution
 from deltamark.dataflow.operators.errors import described, negative_multiplicity
 from deltamark.dataflow.operators.input import Input, row_count
 from deltamark.dataflow.operators.interning import PlanValue
 from deltamark.dataflow.operators.linear import Filter, Negate, Project
-from deltamark.dataflow.operators.node import Emission, JoinReads, Keys, Node, Placing, Requirement
+from deltamark.dataflow.operators.node import Emission, JoinReads, Keys, Placing, Requirement
 from deltamark.dataflow.plan.term_sql import by_columns, identifier, literal, sql
 from deltamark.dataflow.plan.terms import Term
 from deltamark.dataflow.types import LARGEST, Type, key_count
@@ -45,11 +46,9 @@ class Sum(PlanValue):
 
 
 @dataclass(frozen=True, eq=False)
-class Aggregate(Node):
+class Aggregate(Grouped):
     """Sums per group. A group exists while its number of rows is not zero."""
 
-    rows: Node
-    keys: Keys
     sums: tuple[Sum, ...]
 
     consolidated: ClassVar[bool] = True
@@ -74,10 +73,9 @@ class Aggregate(Node):
 
     def distributed(self, inputs: Sequence[Distribution], columns: Columns) -> OperatorDistribution:
         """Replicate an aggregate with few groups over rows in order: its workers exchange sums instead of rows."""
-        (rows,) = inputs
-        if rows.in_order and self._can_be_scanned:
+        if inputs[0].in_order and self._can_be_scanned:
             return OperatorDistribution((None,), Distribution("scanned", aggregate=self.digest.hex()))
-        return gather(rows, self.keys, [self.rows.schema[name] for name in self.keys])
+        return super().distributed(inputs, columns)
 
     @property
     def _can_be_scanned(self) -> bool:
@@ -92,10 +90,7 @@ class Aggregate(Node):
             below = below.rows
         if self._can_be_scanned and isinstance(below, Input):
             return [SLICED]
-        return [placing.owned(self.rows, self.keys)] if self.keys else super().wishes(placing)
-
-    def preferred(self, keys: Keys) -> Iterable[tuple[Node, Keys]]:
-        return [(self.rows, self.keys)]
+        return super().wishes(placing)
 
     def emit(self, emission: Emission, streams: Sequence[Stream]) -> Stream:
         append: AppendOperator = emission.program.add

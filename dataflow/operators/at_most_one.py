@@ -22,19 +22,16 @@ from deltamark.dataflow.kernels.groups.grouped_rows import (
 )
 from deltamark.dataflow.kernels.hashing import hash_map
 from deltamark.dataflow.kernels.hashing.hash_map import remove
-from deltamark.dataflow.operators.distribution import Columns, Distribution, OperatorDistribution, gather
+from deltamark.dataflow.operators.by_key import Grouped
 from deltamark.dataflow.operators.grouped_rows import RowInput, grouped_rows, stored_columns
 from deltamark.dataflow.operators.input import row_count
-from deltamark.dataflow.operators.node import Emission, JoinReads, Keys, Node, Placing, Requirement, is_unique
+from deltamark.dataflow.operators.node import Emission, JoinReads, Requirement, is_unique
 from deltamark.dataflow.plan.term_sql import by_columns
 
 
 @dataclass(frozen=True, eq=False)
-class AtMostOne(Node):
+class AtMostOne(Grouped):
     """The rows, of which each combination of values of the keys may have one."""
-
-    rows: Node
-    keys: Keys
 
     consolidated: ClassVar[bool] = True
     needs_complete_times: ClassVar[bool] = True
@@ -50,15 +47,6 @@ class AtMostOne(Node):
 
     def has_null(self, name: str) -> bool:
         return self.rows.has_null(name)
-
-    def distributed(self, inputs: Sequence[Distribution], columns: Columns) -> OperatorDistribution:
-        return gather(inputs[0], self.keys, [self.rows.schema[name] for name in self.keys])
-
-    def wishes(self, placing: Placing) -> list[Distribution]:
-        return [placing.owned(self.rows, self.keys)] if self.keys else super().wishes(placing)
-
-    def preferred(self, keys: Keys) -> Iterable[tuple[Node, Keys]]:
-        return [(self.rows, self.keys)]
 
     def emit(self, emission: Emission, streams: Sequence[Stream]) -> Stream:
         (stream,) = streams

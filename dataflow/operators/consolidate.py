@@ -18,19 +18,17 @@ from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, Memory
 from deltamark.dataflow.kernels.core.steps import doubled, move_table, step
 from deltamark.dataflow.kernels.hashing.mixing import mix
 from deltamark.dataflow.kernels.status import DONE, FAILED, NEEDS_ROOM
-from deltamark.dataflow.operators.distribution import Columns, Distribution, OperatorDistribution, gather
+from deltamark.dataflow.operators.by_key import Merging
 from deltamark.dataflow.operators.errors import WeightOverflow
-from deltamark.dataflow.operators.node import Emission, JoinReads, Node, Placing, Requirement, is_unique
+from deltamark.dataflow.operators.node import Emission, JoinReads, Requirement, is_unique
 
 TABLE_ENTRIES = 1 << 14
 """Entries of a new table of rows. Not measured."""
 
 
 @dataclass(frozen=True, eq=False)
-class Consolidate(Node):
+class Consolidate(Merging):
     """The rows with one update per row and time."""
-
-    rows: Node
 
     consolidated: ClassVar[bool] = True
 
@@ -39,13 +37,6 @@ class Consolidate(Node):
 
     def determines(self, names: frozenset[str]) -> bool:
         return is_unique(self.rows, names)
-
-    def distributed(self, inputs: Sequence[Distribution], columns: Columns) -> OperatorDistribution:
-        names = tuple(columns[self.rows])
-        return gather(inputs[0], names, [self.schema[name] for name in names])
-
-    def wishes(self, placing: Placing) -> list[Distribution]:
-        return [placing.owned(self.rows)]
 
     def emit(self, emission: Emission, streams: Sequence[Stream]) -> Stream:
         return consolidated(streams[0], emission.columns(self))

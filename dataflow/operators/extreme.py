@@ -35,10 +35,11 @@ from deltamark.dataflow.kernels.groups.grouped_rows import (
 )
 from deltamark.dataflow.kernels.hashing import hash_map
 from deltamark.dataflow.kernels.hashing.hash_map import remove
-from deltamark.dataflow.operators.distribution import Columns, Distribution, OperatorDistribution, gather, two_phases
+from deltamark.dataflow.operators.by_key import Grouped
+from deltamark.dataflow.operators.distribution import Columns, Distribution, OperatorDistribution, two_phases
 from deltamark.dataflow.operators.grouped_rows import RowInput, grouped_rows, stored_columns
 from deltamark.dataflow.operators.input import base_rows, row_count
-from deltamark.dataflow.operators.node import Emission, JoinReads, Keys, Node, Placing, Requirement
+from deltamark.dataflow.operators.node import Emission, JoinReads, Requirement
 from deltamark.dataflow.plan.term_sql import by_columns, identifier
 from deltamark.dataflow.types import Type, integer, key_count
 
@@ -53,14 +54,12 @@ MAX_HASHED_ROWS = 2**31
 
 
 @dataclass(frozen=True, eq=False)
-class Extreme(Node):
+class Extreme(Grouped):
     """The rows of each group that attain the largest or smallest value of a column.
 
     levels: the numbers of groups of a tournament, the largest first; () lets the operator choose.
     """
 
-    rows: Node
-    keys: Keys
     column: str
     which: Literal["largest", "smallest"]
     levels: tuple[int, ...]
@@ -82,13 +81,7 @@ class Extreme(Node):
     def distributed(self, inputs: Sequence[Distribution], columns: Columns) -> OperatorDistribution:
         if not self.keys:
             return two_phases(self.rows, inputs[0], columns)
-        return gather(inputs[0], self.keys, [self.rows.schema[name] for name in self.keys])
-
-    def wishes(self, placing: Placing) -> list[Distribution]:
-        return [placing.owned(self.rows, self.keys)] if self.keys else super().wishes(placing)
-
-    def preferred(self, keys: Keys) -> Iterable[tuple[Node, Keys]]:
-        return [(self.rows, self.keys)]
+        return super().distributed(inputs, columns)
 
     def emit(self, emission: Emission, streams: Sequence[Stream]) -> Stream:
         names = emission.columns(self)

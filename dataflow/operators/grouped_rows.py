@@ -1,4 +1,4 @@
-"""Grouped rows: what extreme, top, moving threshold and null row share, which process their groups when a time ends."""
+"""Grouped rows: the tables of operators that process the changed groups when a time ends."""
 
 from __future__ import annotations
 

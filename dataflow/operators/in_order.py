@@ -11,11 +11,11 @@ from deltamark.dataflow.builder.program import VectorAddress
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
 from deltamark.dataflow.kernels.groups.grouped_rows import RowRecord
-from deltamark.dataflow.operators.distribution import Columns, Distribution, OperatorDistribution, gather
+from deltamark.dataflow.operators.by_key import Grouped
 from deltamark.dataflow.operators.grouped_rows import RowOrder, StoredColumn, stored_columns, with_prefixes
 from deltamark.dataflow.operators.input import row_count
 from deltamark.dataflow.operators.interning import PlanValue
-from deltamark.dataflow.operators.node import Emission, JoinReads, Keys, Node, Placing, Requirement, is_unique
+from deltamark.dataflow.operators.node import Emission, JoinReads, Requirement, is_unique
 from deltamark.dataflow.operators.top import Direction
 from deltamark.dataflow.plan.term_sql import identifier
 
@@ -38,11 +38,9 @@ class RowFunction(PlanValue):
 
 
 @dataclass(frozen=True, eq=False)
-class InOrder(Node):
+class InOrder(Grouped):
     """The rows with functions over the rows of their group. Ties are ordered by the other columns."""
 
-    rows: Node
-    keys: Keys
     order: tuple[tuple[str, Direction], ...]
     functions: tuple[RowFunction, ...]
 
@@ -77,15 +75,6 @@ class InOrder(Node):
 
     def determines(self, names: frozenset[str]) -> bool:
         return is_unique(self.rows, names - {each.name for each in self.functions})
-
-    def distributed(self, inputs: Sequence[Distribution], columns: Columns) -> OperatorDistribution:
-        return gather(inputs[0], self.keys, [self.rows.schema[name] for name in self.keys])
-
-    def wishes(self, placing: Placing) -> list[Distribution]:
-        return [placing.owned(self.rows, self.keys)] if self.keys else super().wishes(placing)
-
-    def preferred(self, keys: Keys) -> Iterable[tuple[Node, Keys]]:
-        return [(self.rows, self.keys)]
 
     def emit(self, emission: Emission, streams: Sequence[Stream]) -> Stream:
         return self.append(StoredOrder.of(streams[0], self, self.stored(emission.columns(self))))

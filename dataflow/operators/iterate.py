@@ -13,10 +13,10 @@ from deltamark.dataflow.builder.keys import RowCount, key_ids
 from deltamark.dataflow.builder.program import BlockAddress, CellAddress, Program, ProgramPart
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.operators.arrangement import Arrangement
+from deltamark.dataflow.operators.by_key import Paired
 from deltamark.dataflow.operators.distribution import FIRST, Columns, Distribution, OperatorDistribution, at_first
 from deltamark.dataflow.operators.extreme import Extreme
 from deltamark.dataflow.operators.input import base_rows
-from deltamark.dataflow.operators.join import Join
 from deltamark.dataflow.operators.linear import Concat, concat
 from deltamark.dataflow.operators.loop import Closing, LoopHead, LoopReduction, LoopSide, enter, key_in_loop, loop_join
 from deltamark.dataflow.operators.node import Emission, JoinReads, Node, Placing, Requirement, walk
@@ -145,7 +145,7 @@ class LoopBody:
 
     emission: Emission
     loop: Iterate
-    joins: Mapping[Join, LoopJoin]
+    joins: Mapping[Paired, LoopJoin]
     parts: Mapping[Node, ProgramPart]
     _streams: dict[Node, Stream] = field(default_factory=dict)
     _join_blocks: list[BlockAddress] = field(default_factory=list)
@@ -185,14 +185,14 @@ class LoopBody:
             case Variable():
                 again = end.stream(end.feedback)
                 self._streams[node] = concat(self.program, [beginning, again], node.schema.names)
-            case Join():
+            case Paired():
                 self._streams[node] = self._join(node, now)
             case Extreme():  # it is below the end of the body, which computes it
                 pass
             case _:
                 self._streams[node] = node.emit(self.emission, [self._streams[each] for each in node.inputs])
 
-    def _join(self, node: Join, now: CellAddress) -> Stream:
+    def _join(self, node: Paired, now: CellAddress) -> Stream:
         joined = self.joins[node]
         stream = self._streams[node.inputs[joined.side]]
         key = key_in_loop(stream, node.keys[joined.side], joined.types)

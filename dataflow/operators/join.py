@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from deltamark.dataflow.builder.program import BlockAddress, Program, VectorAddress
 from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.kernels.arrangements.join import JOIN, JoinSide
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
-from deltamark.dataflow.operators.arrangement import Arrangement
+from deltamark.dataflow.operators.by_key import Paired
 from deltamark.dataflow.operators.distribution import (
     WHOLE,
     Columns,
@@ -19,7 +18,6 @@ from deltamark.dataflow.operators.distribution import (
     OperatorDistribution,
     crossed,
     fits,
-    together,
 )
 from deltamark.dataflow.operators.errors import WeightOverflow
 from deltamark.dataflow.operators.node import (
@@ -28,18 +26,18 @@ from deltamark.dataflow.operators.node import (
     Keys,
     Node,
     Placing,
+    ReadArrangement,
     Requirement,
     expected_rows,
     is_unique,
-    spanned_types,
 )
 from deltamark.dataflow.plan.term_sql import listed, on_columns
 from deltamark.dataflow.plan.terms import Term
-from deltamark.dataflow.types import Type, key_count
+from deltamark.dataflow.types import key_count
 
 
 @dataclass(frozen=True, eq=False)
-class Join(Node):
+class Join(Paired):
     """The pairs of rows with equal keys: all columns of the left row, and those of the right one that are no keys."""
 
     left: Node
@@ -50,11 +48,6 @@ class Join(Node):
     @property
     def keys(self) -> tuple[Keys, Keys]:
         return self.left_keys, self.right_keys
-
-    @cached_property
-    def key_types(self) -> tuple[Type, ...]:
-        """The types of the keys, each spanning those of both sides."""
-        return spanned_types(self.left, self.left_keys, self.right, self.right_keys)
 
     @property
     def title(self) -> str:
@@ -72,10 +65,6 @@ class Join(Node):
                 yield self.input_requirement(side, names)
             elif (requirement := reads(self, side, names)) is not None:
                 yield requirement
-
-    def input_requirement(self, side: int, columns: Sequence[str]) -> Requirement:
-        """Return the requirement of one side on its own input, given the columns besides the keys."""
-        return self.inputs[side], [*self.keys[side], *columns]
 
     def origin(self, name: str, looping: Collection[Node]) -> tuple[int, str]:
         """Choose the side that a column is read from, and its name there: a key is read where there are fewer rows."""
@@ -105,12 +94,12 @@ class Join(Node):
     def distributed(self, inputs: Sequence[Distribution], columns: Columns) -> OperatorDistribution:
         """Bring rows of equal keys together; without keys, send the smaller side, often one row, to all workers."""
         if self.left_keys:
-            return together(self.keys, self.key_types, inputs, self.schema.names)
+            return super().distributed(inputs, columns)
         return crossed(self.inputs, int(self.left.schema.rows >= self.right.schema.rows), inputs, columns)
 
     def wishes(self, placing: Placing) -> list[Distribution]:
         if self.left_keys:
-            return placing.together(self.inputs, self.keys, self.key_types)
+            return super().wishes(placing)
         left, right = map(placing.default, self.inputs)
         return [WHOLE, right] if placing.is_small(self.left) else [left, WHOLE]
 
@@ -133,11 +122,10 @@ class Join(Node):
             return [WHOLE, replace(wish, by=by)]
         return None
 
-    def preferred(self, keys: Keys) -> Iterable[tuple[Node, Keys]]:
-        return zip(self.inputs, self.keys, strict=True)
-
     def emit(self, emission: Emission, streams: Sequence[Stream]) -> Stream:
-        sides, columns = emission.arranged(self)
+        sides = emission.arranged(self)
+        origins = {name: self.origin(name, emission.looping) for name in emission.columns(self)}
+        columns = {name: (side, sides[side].terms[of]) for name, (side, of) in origins.items()}
         return _join(emission.program, sides, columns)
 
 
@@ -163,29 +151,27 @@ def _has_joined_rows(root: Node) -> bool:
     return False
 
 
-def _join(
-    program: Program, sides: Sequence[tuple[Arrangement, Term | None]], columns: Mapping[str, tuple[int, Term]]
-) -> Stream:
+def _join(program: Program, sides: Sequence[ReadArrangement], columns: Mapping[str, tuple[int, Term]]) -> Stream:
     """Append the join of two arrangements, each with its residual filter.
 
     columns: for each column of the output the side that stores it, and the stored term.
     """
     size, time, diff, *slots = (program.cell(), *(program.vector() for _ in range(4)))
-    left, right = (_side(program, *side, cell) for side, cell in zip(sides, slots, strict=True))
+    left, right = (_side(program, side, cell) for side, cell in zip(sides, slots, strict=True))
     program.add(JOIN, left=left, right=right, size=size, time=time, diff=diff)
     program.add_state(WeightOverflow())
 
     def compute(name: str) -> VectorAddress:
         side, term = columns[name]
-        cell, width = sides[side][0].stored[term]
+        cell, width = sides[side].arrangement.stored[term]
         return stream.take(cell, slots[side], width)
 
     stream = Stream(program, size, time, diff, compute)
     return stream
 
 
-def _side(program: Program, arrangement: Arrangement, condition: Term | None, slots: VectorAddress) -> BlockAddress:
+def _side(program: Program, side: ReadArrangement, slots: VectorAddress) -> BlockAddress:
     """Make the block of a side of a join. slots: the cell of the slots of its rows in the output."""
-    bitmap, bit = arrangement.bitmap(condition)
+    bitmap, bit = side.arrangement.bitmap(side.condition)
     hits = program.memory.reserve_unset(UNBOUNDED_WORDS)
-    return program.block(JoinSide, rows=arrangement.block, slots=slots, hits=hits, filter=bitmap, filter_bit=bit)
+    return program.block(JoinSide, rows=side.arrangement.block, slots=slots, hits=hits, filter=bitmap, filter_bit=bit)

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import ClassVar, Literal
 
 from deltamark.dataflow.builder.keys import key_ids, key_of
@@ -37,13 +36,13 @@ from deltamark.dataflow.kernels.hashing import hash_map
 from deltamark.dataflow.kernels.hashing.hash_map import remove
 from deltamark.dataflow.kernels.ordered import btree
 from deltamark.dataflow.kernels.ordered.btree import BTree
+from deltamark.dataflow.operators.by_key import Paired
 from deltamark.dataflow.operators.distribution import (
     WHOLE,
     Columns,
     Distribution,
     OperatorDistribution,
     crossed,
-    together,
 )
 from deltamark.dataflow.operators.grouped_rows import (
     NEGATED,
@@ -63,18 +62,17 @@ from deltamark.dataflow.operators.node import (
     Placing,
     Requirement,
     is_unique,
-    spanned_types,
 )
 from deltamark.dataflow.plan.term_sql import PRODUCT, identifier, on_columns, sql
 from deltamark.dataflow.plan.terms import Term, number
-from deltamark.dataflow.types import LARGEST, Type
+from deltamark.dataflow.types import LARGEST
 
 ONE = number(1)
 """The divisor of limits that are no ratios."""
 
 
 @dataclass(frozen=True, eq=False)
-class MovingThreshold(Node):
+class MovingThreshold(Paired):
     """The rows whose value * denominator is above or below the numerator of the one limit with the same keys.
 
     numerator, denominator: columns of the limits; an empty denominator stands for 1.
@@ -90,15 +88,11 @@ class MovingThreshold(Node):
     denominator: str
 
     consolidated: ClassVar[bool] = True
+    copied_sides: ClassVar[Collection[int]] = (1,)
 
     @property
     def keys(self) -> tuple[Keys, Keys]:
         return self.row_keys, self.limit_keys
-
-    @cached_property
-    def key_types(self) -> tuple[Type, ...]:
-        """The types of the keys, each spanning those of rows and limits."""
-        return spanned_types(self.rows, self.row_keys, self.limits, self.limit_keys)
 
     @property
     def limit_columns(self) -> Keys:
@@ -123,17 +117,10 @@ class MovingThreshold(Node):
         return is_unique(self.rows, names)
 
     def distributed(self, inputs: Sequence[Distribution], columns: Columns) -> OperatorDistribution:
-        if not self.row_keys:
-            return crossed(self.inputs, 1, inputs, columns)
-        return together(self.keys, self.key_types, inputs, self.schema.names)
+        return super().distributed(inputs, columns) if self.row_keys else crossed(self.inputs, 1, inputs, columns)
 
     def wishes(self, placing: Placing) -> list[Distribution]:
-        if not self.row_keys:
-            return [placing.default(self.rows), WHOLE]
-        return placing.together(self.inputs, self.keys, self.key_types)
-
-    def preferred(self, keys: Keys) -> Iterable[tuple[Node, Keys]]:
-        return zip(self.inputs, self.keys, strict=True)
+        return super().wishes(placing) if self.row_keys else [placing.default(self.rows), WHOLE]
 
     def emit(self, emission: Emission, streams: Sequence[Stream]) -> Stream:
         rows, limits = streams

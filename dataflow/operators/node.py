@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 from deltamark.dataflow.builder.program import Program
@@ -22,11 +22,11 @@ from deltamark.dataflow.types import Type, spanning
 
 if TYPE_CHECKING:
     from deltamark.dataflow.operators.arrangement import Arrangement
+    from deltamark.dataflow.operators.by_key import Paired
     from deltamark.dataflow.operators.extend import Extension
     from deltamark.dataflow.operators.index import Index
     from deltamark.dataflow.operators.input import Input
     from deltamark.dataflow.operators.iterate import Iterate
-    from deltamark.dataflow.operators.join import Join
 
 Keys = tuple[str, ...]
 
@@ -35,14 +35,14 @@ Requirement = tuple["Node", Iterable[str]]
 
 
 class JoinReads(Protocol):
-    """Finds what the sides of joins require, which depends on the arrangements that they can read."""
+    """Finds what the sides of pairs require, which depends on the arrangements that they can read."""
 
     @property
     def looping(self) -> Collection[Node]:
         """The nodes that depend on the variable of a loop."""
         ...
 
-    def __call__(self, join: Join, side: int, columns: Sequence[str]) -> Requirement | None:
+    def __call__(self, join: Paired, side: int, columns: Sequence[str]) -> Requirement | None:
         """Return the requirement of one side (0: left, 1: right), given the columns besides the keys."""
         ...
 
@@ -75,6 +75,17 @@ class Placing(Protocol):
         ...
 
 
+class ReadArrangement(NamedTuple):
+    """An arrangement that one side of pairs reads, with the residual filter.
+
+    terms: the columns that the side needs, as the arrangement stores them.
+    """
+
+    arrangement: Arrangement
+    condition: Term | None
+    terms: Mapping[str, Term]
+
+
 class Emission(Protocol):
     """A program under construction, as the operator of one node sees it."""
 
@@ -97,11 +108,13 @@ class Emission(Protocol):
         """Send the rows that each worker has selected to the first one."""
         ...
 
-    def arranged(self, join: Join) -> tuple[Sequence[tuple[Arrangement, Term | None]], Mapping[str, tuple[int, Term]]]:
-        """Return the arrangement that each side of a join reads, with its residual filter.
+    @property
+    def looping(self) -> Collection[Node]:
+        """The nodes that depend on the variable of a loop."""
+        ...
 
-        Return also, for each required column, the side that stores it and the stored term.
-        """
+    def arranged(self, node: Paired) -> Sequence[ReadArrangement]:
+        """Return the arrangement that each side reads."""
         ...
 
     def indexes(self, node: Extension) -> list[Index]:

@@ -41,7 +41,7 @@ from deltamark.dataflow.kernels.hashing.hash_map import remove
 from deltamark.dataflow.kernels.ordered import btree
 from deltamark.dataflow.kernels.ordered.btree import BTree
 from deltamark.dataflow.kernels.text.functions import equal_bytes
-from deltamark.dataflow.operators.distribution import Columns, Distribution, OperatorDistribution, gather
+from deltamark.dataflow.operators.by_key import Grouped
 from deltamark.dataflow.operators.grouped_rows import (
     RowInput,
     RowOrder,
@@ -52,7 +52,7 @@ from deltamark.dataflow.operators.grouped_rows import (
 )
 from deltamark.dataflow.operators.input import row_count
 from deltamark.dataflow.operators.interning import PlanValue
-from deltamark.dataflow.operators.node import Emission, JoinReads, Keys, Node, Placing, Requirement
+from deltamark.dataflow.operators.node import Emission, JoinReads, Requirement
 from deltamark.dataflow.operators.top import Direction
 from deltamark.dataflow.plan.term_sql import identifier
 from deltamark.dataflow.types import NULL
@@ -100,11 +100,9 @@ class Picked(PlanValue):
 
 
 @dataclass(frozen=True, eq=False)
-class Pick(Node):
+class Pick(Grouped):
     """A row for each group, with values of its rows at some places. Ties are ordered by the picked columns."""
 
-    rows: Node
-    keys: Keys
     order: tuple[tuple[str, Direction], ...]
     picked: tuple[Picked, ...]
 
@@ -129,15 +127,6 @@ class Pick(Node):
 
     def determines(self, names: frozenset[str]) -> bool:
         return set(self.keys) <= names
-
-    def distributed(self, inputs: Sequence[Distribution], columns: Columns) -> OperatorDistribution:
-        return gather(inputs[0], self.keys, [self.rows.schema[name] for name in self.keys])
-
-    def wishes(self, placing: Placing) -> list[Distribution]:
-        return [placing.owned(self.rows, self.keys)] if self.keys else super().wishes(placing)
-
-    def preferred(self, keys: Keys) -> Iterable[tuple[Node, Keys]]:
-        return [(self.rows, self.keys)]
 
     def emit(self, emission: Emission, streams: Sequence[Stream]) -> Stream:
         return _pick(streams[0], self)

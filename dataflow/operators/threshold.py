@@ -22,21 +22,20 @@ from deltamark.dataflow.kernels.hashing import hash_map
 from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, add, prefetch_entry, remove
 from deltamark.dataflow.kernels.status import DONE, FAILED
 from deltamark.dataflow.operators.aggregate import with_keys
-from deltamark.dataflow.operators.distribution import Columns, Distribution, OperatorDistribution, gather
+from deltamark.dataflow.operators.by_key import Merging
 from deltamark.dataflow.operators.errors import negative_multiplicity, wide_weight
 from deltamark.dataflow.operators.extreme import Extreme
 from deltamark.dataflow.operators.input import row_count
 from deltamark.dataflow.operators.linear import Project
-from deltamark.dataflow.operators.node import Emission, JoinReads, Keys, Node, Placing, Requirement
+from deltamark.dataflow.operators.node import Emission, JoinReads, Keys, Node, Requirement
 from deltamark.dataflow.types import Type
 from deltamark.errors import DeltamarkError
 
 
 @dataclass(frozen=True, eq=False)
-class Threshold(Node):
+class Threshold(Merging):
     """The rows whose multiplicity is at least `least`, once each."""
 
-    rows: Node
     least: int
 
     consolidated: ClassVar[bool] = True
@@ -53,13 +52,6 @@ class Threshold(Node):
 
     def determines(self, names: frozenset[str]) -> bool:
         return set(self.schema.names) <= names or _are_extremes(self.rows, names)
-
-    def distributed(self, inputs: Sequence[Distribution], columns: Columns) -> OperatorDistribution:
-        names = tuple(columns[self.rows])
-        return gather(inputs[0], names, [self.schema[name] for name in names])
-
-    def wishes(self, placing: Placing) -> list[Distribution]:
-        return [placing.owned(self.rows)]
 
     def preferred(self, keys: Keys) -> Iterable[tuple[Node, Keys]]:
         return [(self.rows, keys)]

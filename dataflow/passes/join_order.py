@@ -228,7 +228,7 @@ class JoinGraph:
         candidates: dict[int, list[Term]] = defaultdict(list)
         for each in dict.fromkeys(wanted):
             reads = self._tree.reads(each)
-            if reads.bit_count() == 1 and not _is_late(each):
+            if reads.bit_count() == 1 and not _comes_after_joins(each):
                 candidates[_number(reads)].append(each)
         early: dict[Term, Term] = {}
         taken = set(self._tree.number_of)
@@ -384,8 +384,8 @@ def _is_computed(node: Node, term: Term) -> bool:
     return isinstance(node, Filter) and any(each is term for each in subterms(node.condition))
 
 
-def _is_late(term: Term) -> bool:
-    """Return whether a term is not computed before a join."""
+def _comes_after_joins(term: Term) -> bool:
+    """Return whether a term is computed after joins rather than below them."""
     return isinstance(term, Column | Constant | Coalesce | Add | Subtract | Multiply | Quotient)
 
 

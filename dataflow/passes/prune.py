@@ -6,12 +6,12 @@ in the number of nodes and columns, except for the row estimates of joins whose 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from deltamark.dataflow.operators.by_key import OwnInputs
 from deltamark.dataflow.operators.iterate import Iterate, inside
-from deltamark.dataflow.operators.join import Join
-from deltamark.dataflow.operators.node import JoinReads, Node, Requirement, walk
+from deltamark.dataflow.operators.node import JoinReads, Node, walk
 
 
 @dataclass(frozen=True)
@@ -26,16 +26,6 @@ class Pruned:
     nodes: tuple[Node, ...]
     columns: Mapping[Node, tuple[str, ...]]
     looping: frozenset[Node]
-
-
-@dataclass(frozen=True)
-class OwnInputs:
-    """The requirements of joins that read no other arrangements: their keys and columns of their own inputs."""
-
-    looping: Collection[Node]
-
-    def __call__(self, join: Join, side: int, columns: Sequence[str]) -> Requirement:
-        return join.input_requirement(side, columns)
 
 
 def prune(plans: Mapping[str, Node], reads: JoinReads | None = None) -> Pruned:

@@ -17,10 +17,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Generic, TypeVar
 
+from deltamark.dataflow.operators.by_key import Paired
 from deltamark.dataflow.operators.distribution import Distribution, Exchange
 from deltamark.dataflow.operators.extend import Extension
 from deltamark.dataflow.operators.input import base_rows
-from deltamark.dataflow.operators.join import Join
 from deltamark.dataflow.operators.linear import Filter, Project
 from deltamark.dataflow.operators.node import Node, Requirement, expected_rows
 from deltamark.dataflow.passes.prune import Pruned, prune
@@ -47,8 +47,8 @@ MAX_FILTERS = 60
 MIN_SAVED_BYTES = 1 << 20
 """The bytes that one arrangement must save to replace several; not measured."""
 
-JoinSide = tuple[Join, int]
-"""A join, and which of its sides: 0 is the left one, 1 the right one."""
+JoinSide = tuple[Paired, int]
+"""A join or the like, and which of its sides: 0 is the left one, 1 the right one."""
 
 
 @dataclass(frozen=True)
@@ -186,7 +186,7 @@ class _JoinReader(Generic[Existing]):
     stored: dict[tuple[Node, tuple[str, ...]], dict[Term, None]] = field(default_factory=lambda: defaultdict(dict))
     filters: dict[tuple[Node, tuple[str, ...]], dict[Term, None]] = field(default_factory=lambda: defaultdict(dict))
 
-    def __call__(self, join: Join, side: int, columns: Sequence[str]) -> Requirement | None:
+    def __call__(self, join: Paired, side: int, columns: Sequence[str]) -> Requirement | None:
         node, names = join.inputs[side], join.keys[side]
         alone = self.workers == 1
         filtered = _look_through(node, names, columns, (Project,) if alone else ())

@@ -21,7 +21,6 @@ from deltamark.dataflow.plan.terms import (
     When,
     aligned,
     conjuncts,
-    difference,
     double,
     negative,
     number,
@@ -188,10 +187,6 @@ def divided(of: Call[object], left: Value, right: Value) -> Value:
         return product_of(one, inverse.term)
 
     return combined(of, left, right, divide, "/")
-
-
-def negation(of: Call[object], value: Value) -> Value:
-    return combined(of, Value(number(0)), value, sum_of(difference), "-")
 
 
 def of_number(

@@ -297,14 +297,6 @@ def cell_of(name: str, cell: Cell, types: Mapping[str, Type]) -> Cell:
     return stored_value(name, types[name])
 
 
-def terms_of(cell: Cell) -> list[Term]:
-    """Return the terms from which a value is computed, without the condition under which it is NULL."""
-    value = value_of(cell)
-    if isinstance(value.term, Ratio):
-        return [value.term.numerator, value.term.denominator]
-    return [value.term]
-
-
 def rewritten(cell: Cell, by: Mapping[Term, Term]) -> Cell:
     """Replace parts of the terms of a value, and simplify its conditions."""
     if isinstance(cell, Truth):

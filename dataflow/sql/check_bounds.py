@@ -17,8 +17,7 @@ from deltamark.errors import DeltamarkError
 if TYPE_CHECKING:
     import duckdb
 
-Expression = dict[str, Any]
-"""A parsed expression, as DuckDB's json_serialize_sql writes it."""
+    from deltamark.dataflow.sql.fragments import Json
 
 FLIPPED = {
     "COMPARE_LESSTHAN": "COMPARE_GREATERTHAN", "COMPARE_GREATERTHAN": "COMPARE_LESSTHAN",
@@ -45,7 +44,7 @@ class _Comparison:
 
     column: str
     operator: str
-    constant: Expression
+    constant: Json
 
 
 def narrowed(
@@ -86,7 +85,7 @@ def _only(connection: duckdb.DuckDBPyConnection, query: str, value: object) -> A
     return row[0]
 
 
-def _comparisons(expression: Expression) -> Iterator[_Comparison]:
+def _comparisons(expression: Json) -> Iterator[_Comparison]:
     match expression["type"]:
         case "CONJUNCTION_AND":
             for child in expression["children"]:
@@ -103,7 +102,7 @@ def _comparisons(expression: Expression) -> Iterator[_Comparison]:
             raise _NoBoundError
 
 
-def _comparison(column: Expression, operator: str, constant: Expression) -> _Comparison:
+def _comparison(column: Json, operator: str, constant: Json) -> _Comparison:
     inner = constant
     while inner["type"] == "OPERATOR_CAST":
         inner = inner["child"]

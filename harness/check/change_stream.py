@@ -30,7 +30,7 @@ from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.check import csv_kernel
 from deltamark.harness.check.answers import stored_array
 from deltamark.harness.check.csv_kernel import DATE, NUMBER, SHORT, TEXT
-from deltamark.harness.engines.base import CountReport, StreamEngine
+from deltamark.harness.engines.base import StreamEngine
 from deltamark.harness.engines.registry import open_stream
 
 KINDS = {"int": NUMBER, "date": DATE, "code": TEXT, "short": SHORT, "text": TEXT, "bool": TEXT}
@@ -244,10 +244,6 @@ def end_at_time(work: Workload, logical: int, time: int) -> End:
     return End(min((time // TIMES_PER_ROUND + 1) * logical, work.rounds), time)
 
 
-def no_report(_done: int, _total: int) -> None:
-    """Report no progress."""
-
-
 @dataclass(frozen=True)
 class AnswerStream:
     """The changes of an answer: those of an engine, summed if the variant of the cell emits differences."""
@@ -259,8 +255,8 @@ class AnswerStream:
     def schema(self) -> Schema:
         return self.sums.schema if self.sums else self.engine.schema
 
-    def changes(self, end: End, report: CountReport = no_report) -> Iterator[Batch]:
-        for each in changes(self.engine, end, report):
+    def changes(self, end: End) -> Iterator[Batch]:
+        for each in changes(self.engine, end):
             yield self.sums.feed({DIFFS: each}) if self.sums else each
 
     def close(self) -> None:
@@ -284,9 +280,9 @@ def open_sums(cell: Cell, schema: Schema) -> Dataflow[Batch] | None:
     return Dataflow(sums(source(DIFFS, columns, schema.rows)))
 
 
-def changes(engine: StreamEngine, end: End, report: CountReport = no_report) -> Iterator[Batch]:
+def changes(engine: StreamEngine, end: End) -> Iterator[Batch]:
     """Run an engine to an end; yield the changes that it emits."""
-    for batch in engine.changes(end.rounds, report):
+    for batch in engine.changes(end.rounds):
         kept = int(np.searchsorted(batch.time, end.time, side="right"))
         if kept == len(batch.time):
             yield batch

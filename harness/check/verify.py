@@ -42,9 +42,9 @@ from deltamark.harness.check.answers import (
     summed,
     unordered_difference,
 )
-from deltamark.harness.check.change_stream import DIGESTED_ROWS, ChangeCsv, Digest, no_report, open_answer
+from deltamark.harness.check.change_stream import DIGESTED_ROWS, ChangeCsv, Digest, open_answer
 from deltamark.harness.check.oracle import Oracle
-from deltamark.harness.engines.base import TOLERANCE, CountReport, Row
+from deltamark.harness.engines.base import TOLERANCE, Row
 from deltamark.harness.engines.plans import sql_inputs
 from deltamark.harness.engines.registry import open_stream
 
@@ -72,7 +72,7 @@ def every_time(work: Workload, names: Iterable[str], logical: int) -> list[int]:
     return np.unique(np.concatenate([delta.time for delta in feed.take(ALL)])).tolist()
 
 
-def check_answers(cell: Cell, dataset: Dataset, times: Sequence[int], report: CountReport = no_report) -> str:
+def check_answers(cell: Cell, dataset: Dataset, times: Sequence[int]) -> str:
     """Compare the maintained answer with the oracle's at increasing times."""
     definition, work = cell.definition, workload(dataset, cell.workload)
     with (
@@ -81,14 +81,13 @@ def check_answers(cell: Cell, dataset: Dataset, times: Sequence[int], report: Co
     ):
         changes = stream.changes(change_stream.end_at_time(work, cell.logical, times[-1]))
         cursor = _Cursor(Snapshot(stream.schema), changes, cell)
-        for number, time in enumerate(times):
+        for time in times:
             oracle.at(time)
             wrong = difference(cursor.move(time).answer(definition.order_by), oracle.answer(cell.sql))
             if wrong:
                 return f"{cell}: wrong at time {time}, round {time // TIMES_PER_ROUND * cell.logical}\n{wrong}\n  " + (
                     cell.command("answer", "--at", str(time))
                 )
-            report(number + 1, len(times))
     return ""
 
 
@@ -133,7 +132,7 @@ class RecordedStream:
 
 def run_stream(cell: Cell, dataset: Dataset) -> RecordedStream:
     """Run a cell to its end; return all its changes."""
-    with _stream(cell, dataset, no_report) as (schema, batches):
+    with _stream(cell, dataset) as (schema, batches):
         tables, lines, digest = [_timed(schema, no_changes(schema))], ChangeCsv(schema), Digest()
         for changes in batches:
             lines.digest(changes, digest)
@@ -141,9 +140,9 @@ def run_stream(cell: Cell, dataset: Dataset) -> RecordedStream:
     return RecordedStream(cell, schema, pa.concat_tables(tables), str(digest))
 
 
-def digest_of(cell: Cell, dataset: Dataset, report: CountReport = no_report) -> str:
+def digest_of(cell: Cell, dataset: Dataset) -> str:
     """Run a cell to its end; return the digest of its stream."""
-    with _stream(cell, dataset, report) as (schema, batches):
+    with _stream(cell, dataset) as (schema, batches):
         lines, digest = ChangeCsv(schema), Digest()
         for changes in batches:
             lines.digest(changes, digest)
@@ -151,11 +150,11 @@ def digest_of(cell: Cell, dataset: Dataset, report: CountReport = no_report) -> 
 
 
 @contextmanager
-def _stream(cell: Cell, dataset: Dataset, report: CountReport) -> Iterator[tuple[Schema, Iterator[Batch]]]:
+def _stream(cell: Cell, dataset: Dataset) -> Iterator[tuple[Schema, Iterator[Batch]]]:
     """Open a cell; yield the schema of its changes, and the changes to its end."""
     work = workload(dataset, cell.workload)
     with closing(open_stream(cell, dataset, work)) as engine:
-        changes = change_stream.changes(engine, change_stream.end_after_rounds(work, cell.logical), report)
+        changes = change_stream.changes(engine, change_stream.end_after_rounds(work, cell.logical))
         yield engine.schema, change_stream.gathered(changes, DIGESTED_ROWS)
 
 

@@ -33,8 +33,6 @@ Sink = Callable[[Batch | pa.Table], None]
 
 Value = int | Decimal | date | time | timedelta | str | float | None
 Row = tuple[Value, ...]
-CountReport = Callable[[int, int], None]
-"""Receives the number of rounds or checks that are done, and the planned number."""
 
 Prepared = TypeVar("Prepared")
 
@@ -220,7 +218,7 @@ class StreamEngine(Engine):
     """The columns of the answer, or of its differences in a variant that emits those."""
 
     @abstractmethod
-    def changes(self, rounds: int, report: CountReport) -> Iterator[Batch]:
+    def changes(self, rounds: int) -> Iterator[Batch]:
         """Run the workload up to a number of rounds; yield all changes in order of time. Each batch has whole times."""
 
 

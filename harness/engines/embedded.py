@@ -15,7 +15,6 @@ from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.engines.base import (
     SEVERAL_ROUNDS,
     Capabilities,
-    CountReport,
     FedEngine,
     PlanEngine,
     Sink,
@@ -90,13 +89,11 @@ class EmbeddedEngine(FedEngine[dict[str, Batch]], PlanEngine):
     def close(self) -> None:
         self._dataflow.close()
 
-    def changes(self, rounds: int, report: CountReport) -> Iterator[Batch]:
+    def changes(self, rounds: int) -> Iterator[Batch]:
         feed = feed_of(self._cell, self._work, self._dataflow.inputs, rounds)
         yield self._dataflow.feed({})
         while not feed.done:
-            changes = self._dataflow.feed(batches(feed.take(self._cell.physical)))
-            report(feed.round, rounds)
-            yield changes
+            yield self._dataflow.feed(batches(feed.take(self._cell.physical)))
 
     @staticmethod
     def explain(plan: Collection, workers: int) -> str:

@@ -22,7 +22,7 @@ from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.console.table import Bar
-from deltamark.harness.engines.base import Capabilities, CountReport, PlanEngine, Sink, feed_of
+from deltamark.harness.engines.base import Capabilities, PlanEngine, Sink, feed_of
 from deltamark.harness.engines.plans import plan_of
 from deltamark.harness.engines.spark_feed import FeedSource, on_master
 from deltamark.harness.system import machine
@@ -209,7 +209,7 @@ class SparkEngine(PlanEngine):
         for changes in _pieces(self._query.changes()):
             self._sink(changes)
 
-    def changes(self, rounds: int, report: CountReport) -> Iterator[Batch]:
+    def changes(self, rounds: int) -> Iterator[Batch]:
         with deaths():
             running = self.start(rounds)
             try:
@@ -217,7 +217,6 @@ class SparkEngine(PlanEngine):
             finally:
                 running.stop()
             changes = running.changes()
-        report(rounds, rounds)
         yield from _pieces(changes)
 
     @staticmethod

@@ -36,6 +36,7 @@ from deltamark.harness.check.answers import WrongAnswerError
 from deltamark.harness.engines.base import REFUSALS, first_line
 from deltamark.harness.measure.child import LimitError
 from deltamark.harness.results.record import Figures, Record, Status
+from deltamark.harness.system.machine import ROOT
 from deltamark.harness.system.resources import ONE_THREAD
 
 CellT = TypeVar("CellT", bound=AnyCell)
@@ -146,9 +147,6 @@ class CellReply(Reply, frozen=True, kw_only=True):
         row = fields.pop("row")
         params = {**record.params, "row": row} if row else record.params
         return structs.replace(record, **{**fields, "figures": {**record.figures, **self.figures}, "params": params})
-
-
-ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 SHUTDOWN_TIMEOUT_S = 5.0

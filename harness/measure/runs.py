@@ -32,7 +32,6 @@ from deltamark.datagen.workloads.registry import workload
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.cell import DEFAULT_ENGINE, Cell
-from deltamark.harness.check.change_stream import no_report
 from deltamark.harness.check.oracle import Answers, moments, oracle_answers
 from deltamark.harness.check.run_check import RunCheck, open_check
 from deltamark.harness.engines.base import REFUSALS, Engine, batches_at_a_time
@@ -362,7 +361,7 @@ def warm_up(cell: Cell, dataset: Dataset, work: Workload) -> None:
     if capabilities(cell.engine).has_stream:
         with closing(open_stream(small, dataset, work)) as stream:
             until = min(WARM_UP_BATCHES * small.logical * small.physical, work.rounds)
-            deque(stream.changes(until, no_report), maxlen=0)
+            deque(stream.changes(until), maxlen=0)
         return
     with closing(open_engine(small, dataset, work)) as engine:
         for _ in range(WARM_UP_BATCHES):

@@ -28,8 +28,8 @@ def percentile(ordered: Sequence[float] | np.ndarray, percent: float) -> float:
     return float(ordered[max(math.ceil(len(ordered) * percent / 100), 1) - 1])
 
 
-def interval(values: Sequence[float], confidence: float = CONFIDENCE) -> tuple[float, float] | None:
-    """Return two order statistics between which the median lies with at least this confidence; None for too few values.
+def interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """Return two order statistics between which the median lies with at least the CONFIDENCE; None for too few values.
 
     This inverts the sign test: the probability that fewer than k of n values lie below the median is the probability
     that fewer than k of n coins show heads. At 95%, 6 values are the fewest with an interval, and 9 the fewest whose
@@ -37,6 +37,6 @@ def interval(values: Sequence[float], confidence: float = CONFIDENCE) -> tuple[f
     """
     ordered, size = sorted(values), len(values)
     rank, tail = 0, 0.0
-    while (tail := tail + math.comb(size, rank) / 2**size) <= (1 - confidence) / 2:
+    while (tail := tail + math.comb(size, rank) / 2**size) <= (1 - CONFIDENCE) / 2:
         rank += 1
     return (ordered[rank - 1], ordered[size - rank]) if rank else None

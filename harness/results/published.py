@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 
 import msgspec
 
-ROOT = Path(__file__).resolve().parent.parent.parent / "results" / "published"
+from deltamark.harness.system.machine import ROOT
+
+PUBLISHED = ROOT / "results" / "published"
 
 FINER = 10
 """The post's code uses 8 times as many logical times as ours at the same L > 1, so it is compared with our next finer
@@ -60,13 +61,13 @@ def ours(source: str, logical: int, physical: int) -> tuple[int, int]:
 
 @cache
 def sources() -> dict[str, Publication]:
-    return msgspec.json.decode((ROOT / "sources.json").read_bytes(), type=dict[str, Publication])
+    return msgspec.json.decode((PUBLISHED / "sources.json").read_bytes(), type=dict[str, Publication])
 
 
 @cache
 def figures() -> tuple[Figure, ...]:
     rows: list[Figure] = []
-    for path in sorted(ROOT.glob("*.csv")):
+    for path in sorted(PUBLISHED.glob("*.csv")):
         with path.open(encoding="utf-8", newline="") as file:
             rows += [_figure(row) for row in csv.DictReader(file)]
     return tuple(rows)

@@ -41,11 +41,12 @@ from deltamark.harness.console.console import warn
 from deltamark.harness.console.table import brief, megabytes
 from deltamark.harness.engines.external import named, program
 from deltamark.harness.engines.registry import capabilities
-from deltamark.harness.measure.client import ROOT, CellReply, WrongError
+from deltamark.harness.measure.client import CellReply, WrongError
 from deltamark.harness.measure.runs import FIRST_ROUNDS, answers_of, checked_run, load_code, warm_up
 from deltamark.harness.results.record import REFUSED, Figures
 from deltamark.harness.system.children import end_with
 from deltamark.harness.system.clock import timed
+from deltamark.harness.system.machine import ROOT
 from deltamark.harness.system.resources import ONE_THREAD
 
 PREFIX = "deltamark-memory-"

@@ -32,9 +32,9 @@ def memory(process: int | None = None) -> int:
     return _with_descendants(process, "Pss_Anon", "Pss_Shmem")
 
 
-def swapped(process: int | None = None) -> int:
-    """Return the bytes of a process, by default this one, and its descendants that are in swap space."""
-    return _with_descendants(process, "SwapPss")
+def swapped() -> int:
+    """Return the bytes of this process and its descendants that are in swap space."""
+    return _with_descendants(None, "SwapPss")
 
 
 def _with_descendants(process: int | None, *names: str) -> int:

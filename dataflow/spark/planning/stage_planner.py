@@ -23,6 +23,7 @@ from typing import Literal
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.operators.aggregate import Aggregate, Sum
+from deltamark.dataflow.operators.by_key import Paired
 from deltamark.dataflow.operators.distribution import (
     ANYWHERE,
     FIRST,
@@ -36,7 +37,6 @@ from deltamark.dataflow.operators.input import Input, base_inputs
 from deltamark.dataflow.operators.iterate import Iterate
 from deltamark.dataflow.operators.join import Join
 from deltamark.dataflow.operators.linear import Concat, Filter, Negate, Project
-from deltamark.dataflow.operators.moving_threshold import MovingThreshold
 from deltamark.dataflow.operators.node import Node, distribute, walk
 from deltamark.dataflow.passes.partition import has_many_keys, preferred_keys
 from deltamark.dataflow.passes.prune import prune, required_columns
@@ -153,7 +153,7 @@ class _StagePlanner:
             return REPLICATED
         if self._is_unplaced(node, kinds):
             return UNPLACED
-        if isinstance(node, Join | MovingThreshold) and self._joins_replicated(node):
+        if isinstance(node, Paired) and any(self._is_replicated(node.inputs[side]) for side in node.copied_sides):
             return self._joined_in_place(node)
         return self._placed(node)
 
@@ -176,15 +176,14 @@ class _StagePlanner:
 
     def _is_movable(self, node: Node) -> bool:
         """Return whether the rows of a replicated node can be sent to any shards from stage 0 instead."""
-        return self._locations[node].kind == "replicated" and is_chain(node)
+        return self._is_replicated(node) and is_chain(node)
 
-    def _joins_replicated(self, node: Join | MovingThreshold) -> bool:
-        left, right = (self._locations[each].kind == "replicated" for each in node.inputs)
-        return right or (left and isinstance(node, Join))
+    def _is_replicated(self, node: Node) -> bool:
+        return self._locations[node].kind == "replicated"
 
-    def _joined_in_place(self, node: Join | MovingThreshold) -> Location:
+    def _joined_in_place(self, node: Paired) -> Location:
         """Leave the rows of one side where they are, and join them with a replicated side."""
-        side = 1 if self._locations[node.inputs[0]].kind == "replicated" else 0
+        side = 1 if self._is_replicated(node.inputs[0]) else 0
         rows, replicated = node.inputs[side], node.inputs[1 - side]
         at = self._locations[rows]
         at = self._fixed(rows) if at.kind == "unplaced" else at
@@ -208,7 +207,7 @@ class _StagePlanner:
         if isinstance(node, Aggregate):
             node = self._with_terms_below(node)
         locations = [self._not_replicated(each) for each in node.inputs]
-        if isinstance(node, Join | MovingThreshold) and has_many_keys(node.inputs[0], node.keys[0]):
+        if isinstance(node, Paired) and has_many_keys(node.inputs[0], node.keys[0]):
             locations = self._with_copies(node, locations)
         target = self._distribute(node, locations)
         moves = [self._plan_move(*each) for each in zip(node.inputs, locations, target.exchanges, strict=True)]
@@ -224,7 +223,7 @@ class _StagePlanner:
         selected = self._send(node, self._selections[node], target.second, stage + 1)
         return Location("placed", stage + 1, FIRST, node.with_inputs([selected]))
 
-    def _with_copies(self, node: Join | MovingThreshold, locations: Sequence[Location]) -> list[Location]:
+    def _with_copies(self, node: Paired, locations: Sequence[Location]) -> list[Location]:
         """Let every shard complete a selection that is joined with rows of several shards, so that these stay there."""
         several = [each.distribution != FIRST for each in locations]
         pairs = zip(node.inputs, locations, reversed(several), strict=True)
@@ -267,7 +266,7 @@ class _StagePlanner:
 
     def _not_replicated(self, node: Node) -> Location:
         """Return the location of a node for an operator that must see its rows once."""
-        if self._locations[node].kind != "replicated":
+        if not self._is_replicated(node):
             return self._locations[node]
         if is_chain(node):
             return UNPLACED

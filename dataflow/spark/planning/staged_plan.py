@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from deltamark.dataflow.operators.consolidate import Consolidate
+from deltamark.dataflow.operators.by_key import Merging, Paired
 from deltamark.dataflow.operators.distribution import (
     ANYWHERE,
     FIRST,
@@ -26,9 +26,7 @@ from deltamark.dataflow.operators.distribution import (
 from deltamark.dataflow.operators.input import Input, base_inputs, base_rows
 from deltamark.dataflow.operators.join import Join
 from deltamark.dataflow.operators.linear import Concat, Filter, Negate, Project, subtracts
-from deltamark.dataflow.operators.moving_threshold import MovingThreshold
 from deltamark.dataflow.operators.node import Node, distribute
-from deltamark.dataflow.operators.threshold import Threshold
 from deltamark.dataflow.passes.partition import has_many_keys
 from deltamark.dataflow.plan.terms import column
 from deltamark.dataflow.types import Field, Schema, integer
@@ -116,7 +114,7 @@ def distribute_over_shards(
     """Distribute a node over several shards. preferred: the keys by which later operators need its rows."""
     over_workers = distribute(node, inputs, columns)
     is_moved = over_workers.exchanges != (None,)
-    if isinstance(node, Threshold | Consolidate) and is_moved and has_many_keys(node, preferred):
+    if isinstance(node, Merging) and is_moved and has_many_keys(node, preferred):
         return OperatorDistribution((Exchange("owner", preferred),), Distribution("owned", preferred))
     exchanges = tuple(each and replace(each, low=None) for each in over_workers.exchanges)
     if over_workers.distribution == FIRST and not over_workers.second:  # other shards have no use for the rows
@@ -124,7 +122,7 @@ def distribute_over_shards(
     elif isinstance(node, Concat):  # a part that the first shard alone computes, like a row of NULL, is moved
         pairs = zip(exchanges, inputs, strict=True)
         exchanges = tuple(each or (BY_ROW if own == FIRST else None) for each, own in pairs)
-    elif isinstance(node, Join | MovingThreshold) and node.keys[0]:  # a side of which every shard has all rows stays
+    elif isinstance(node, Paired) and node.keys[0]:  # a side of which every shard has all rows stays
         exchanges = tuple(None if own == WHOLE else each for each, own in zip(exchanges, inputs, strict=True))
     return OperatorDistribution(exchanges, replace(over_workers.distribution, low=None), over_workers.second)
 

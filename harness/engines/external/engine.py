@@ -19,7 +19,6 @@ from deltamark.harness.engines.answers import SqlRows
 from deltamark.harness.engines.base import (
     AnswerEngine,
     Capabilities,
-    CountReport,
     FedEngine,
     Output,
     RefusedError,
@@ -245,14 +244,13 @@ class ExternalStream(ExternalChanges, StreamEngine):
     def _converted(self, changes: pa.Table) -> Batch:
         return stored_in(changes, self.schema)
 
-    def changes(self, rounds: int, report: CountReport) -> Iterator[Batch]:
+    def changes(self, rounds: int) -> Iterator[Batch]:
         collected: list[Batch] = []
         self._sink = partial(_collect, collected)
         self.feed = feed_of(self._cell, self._work, self._inputs, rounds)
         while not self.feed.done:
             if self.take(self._cell.physical):
                 self.apply()
-            report(self.feed.round, rounds)
             yield from collected
             collected.clear()
         self.finish()

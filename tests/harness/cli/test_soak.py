@@ -17,7 +17,6 @@ from deltamark.datagen.workloads.registry import workload
 from deltamark.harness.benchmarks.benchmark import benchmark
 from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.check.answers import Snapshot, difference
-from deltamark.harness.check.change_stream import no_report
 from deltamark.harness.check.oracle import sql_values
 from deltamark.harness.cli.main import main
 from deltamark.harness.cli.measure.watch import FIGURES, LINES, SoakLine, summary
@@ -31,7 +30,7 @@ MOVING = [name for name in benchmark().queries if {"orders", "lineitem"} & {*ben
 
 def changes(cell, dataset, work, rounds=None):
     with closing(open_stream(cell, dataset, work)) as engine:
-        return engine.schema, [*engine.changes(rounds or work.rounds, no_report)]
+        return engine.schema, [*engine.changes(rounds or work.rounds)]
 
 
 def rows(batches, first, last):

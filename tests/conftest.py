@@ -24,11 +24,10 @@ from support.paths import ROOT
 from support.patience import measure_patience, patient
 
 from deltamark.dataflow.kernels import compiled_before
-from deltamark.dataflow.sql.query import sql
+from deltamark.dataflow.sql import query
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.make import Wanted, make_data
 from deltamark.harness.console.progress import ensure_compiled
-from deltamark.queries import sql_text
 
 SHORT_LIVED_JVM = (
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
@@ -218,7 +217,8 @@ def chunked(data: Path) -> Dataset:
 @pytest.fixture(scope="module")
 def texts_planned_once() -> Iterator[None]:
     """Plan the text of a query once for all cells of a module that read the same relations."""
+    sql = query.sql
     planned = cache(lambda text, relations: sql(text, dict(relations)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sql_text, "sql", lambda text, relations: planned(text, tuple(relations.items())))
+        patch.setattr(query, "sql", lambda text, relations: planned(text, tuple(relations.items())))
         yield

@@ -9,10 +9,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 from random import Random
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from deltamark.dataflow.language.collection import Collection
 from deltamark.errors import DeltamarkError, shortened, unknown
+
+if TYPE_CHECKING:
+    from deltamark.dataflow.language.collection import Collection
 
 ParameterValue = int | Decimal | dt.date | str | tuple[int, ...] | tuple[str, ...]
 Plan: TypeAlias = "Callable[..., Collection]"

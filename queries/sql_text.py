@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.sql.query import sql
 from deltamark.errors import DeltamarkError, naming
 from deltamark.queries.query import Parameters, ParameterValue, Plan, Query, Tables
+
+if TYPE_CHECKING:
+    from deltamark.dataflow.language.collection import Collection
 
 VARIANT = "sql"
 
@@ -18,6 +20,8 @@ def from_text(query: Query) -> Plan:
     """Return the dataflow that a query's SQL describes, with the names of columns that the default dataflow has."""
 
     def plan(relations: Tables, **values: ParameterValue) -> Collection:
+        from deltamark.dataflow.sql.query import sql  # noqa: PLC0415 (it loads the compiler)
+
         found = sql(query.text(values), relations.as_in_sql)
         if query.default == VARIANT:
             return found

@@ -24,11 +24,10 @@ from support.paths import ROOT
 from support.patience import measure_patience, patient
 
 from deltamark.dataflow.kernels import compiled_before
-from deltamark.dataflow.sql.query import sql
+from deltamark.dataflow.sql import query
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.make import Wanted, make_data
 from deltamark.harness.console.progress import ensure_compiled
-from deltamark.queries import sql_text
 
 SHORT_LIVED_JVM = (
     "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote"
@@ -125,18 +124,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _drawn(items: Sequence[pytest.Item], seed: int | None) -> list[pytest.Item]:
     """Return the tests without the cases that this run does not draw. All processes of a run draw the same cases."""
     cases: dict[str, list[str]] = defaultdict(list)
+    most: dict[str, int] = {}
     for item in items:
-        cases[_function(item)].append(item.nodeid)
+        if mark := item.get_closest_marker("draws"):
+            group = _drawn_together(item, **mark.kwargs)
+            cases[group].append(item.nodeid)
+            most[group] = mark.args[0]
     left_out: set[str] = set()
-    for item in items:
-        mark, own = item.get_closest_marker("draws"), cases.pop(_function(item), [])
-        if mark and len(own) > mark.args[0]:
-            left_out.update(Random(f"{seed} {_function(item)}").sample(sorted(own), len(own) - mark.args[0]))
+    for group, own in cases.items():
+        left_out.update(Random(f"{seed} {group}").sample(sorted(own), max(len(own) - most[group], 0)))
     return [item for item in items if item.nodeid not in left_out]
 
 
-def _function(item: pytest.Item) -> str:
-    return item.nodeid.partition("[")[0]
+def _drawn_together(item: pytest.Item, of: str = "") -> str:
+    """Return the name of the cases of which some are drawn: those of a function, or of a value of its parameter."""
+    function = item.nodeid.partition("[")[0]
+    return f"{function} {item.callspec.params[of]!r}" if of else function
 
 
 def _waiting_folders(items: Sequence[pytest.Item]) -> tuple[Iterable[list[pytest.Item]], list[pytest.Item]]:
@@ -218,7 +221,8 @@ def chunked(data: Path) -> Dataset:
 @pytest.fixture(scope="module")
 def texts_planned_once() -> Iterator[None]:
     """Plan the text of a query once for all cells of a module that read the same relations."""
+    sql = query.sql
     planned = cache(lambda text, relations: sql(text, dict(relations)))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sql_text, "sql", lambda text, relations: planned(text, tuple(relations.items())))
+        patch.setattr(query, "sql", lambda text, relations: planned(text, tuple(relations.items())))
         yield

@@ -103,6 +103,8 @@ class Program:
         """The cell of each reservation that is the memory of a vector."""
         self.sizes: dict[int, int] = {}
         """The number of words of each block, table and cell, by address."""
+        self._constants: dict[str, TableAddress] = {}
+        """The tables of constants, by name."""
         self.ops: list[Op] = []
         self.states: dict[BlockAddress, OperatorState] = {}
         """The states of the operators that keep rows or can fail, by block."""
@@ -221,6 +223,12 @@ class Program:
     def table(self, values: Sequence[int]) -> TableAddress:
         """Make a table of words; return its address."""
         return TableAddress(self.words(max(len(values), 1), values))
+
+    def constants(self, name: str, values: Sequence[int]) -> TableAddress:
+        """Return the address of a table of constants, which all operators share."""
+        if name not in self._constants:
+            self._constants[name] = self.table(values)
+        return self._constants[name]
 
     def block(self, kind: type[Block], **fields: int) -> BlockAddress:
         """Make a block; return its address."""

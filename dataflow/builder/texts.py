@@ -225,5 +225,5 @@ def _heap(program: Program, function: str, count: int) -> dict[str, int]:
         letters = cased(function)
     return {
         "count": count, "heap": program.memory.reserve_unset(UNBOUNDED_WORDS), "room": HEAP_BYTES,
-        "letters": program.table(letters), "letter_count": len(letters),
+        "letters": program.constants(function, letters), "letter_count": len(letters),
     }  # fmt: skip

@@ -26,6 +26,9 @@ from deltamark.dataflow.passes.prune import prune
 from deltamark.dataflow.passes.rewrite import rewrite
 from deltamark.dataflow.passes.share import share
 
+FEW_WORDS = 256
+"""Words that Python goes through faster than numpy drops those that are too low for an address. Not tuned."""
+
 
 @dataclass(frozen=True)
 class Added:
@@ -93,14 +96,16 @@ def _reuse(program: Program, ops: Sequence[Op], cells: Collection[VectorAddress]
 
 def _references(program: Program, vectors: Mapping[int, VectorAddress]) -> Callable[[int], Sequence[int]]:
     """Return a function that lists the words of a block or table that are addresses of others, or of vectors."""
-    cells = set(vectors.values())
+    cells, lowest = set(vectors.values()), min([*program.sizes, *vectors])
 
     @cache
     def words(address: int) -> Sequence[int]:
         if address in cells or address not in program.sizes:
             return ()
-        content = view(address, program.sizes[address]).tolist()
-        return [word for word in content if word in program.sizes or word in vectors]
+        content = view(address, program.sizes[address])
+        if len(content) > FEW_WORDS:
+            content = content[content >= lowest]
+        return [word for word in content.tolist() if word in program.sizes or word in vectors]
 
     return words
 

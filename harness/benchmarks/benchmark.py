@@ -48,12 +48,11 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from random import Random
 from types import MappingProxyType, ModuleType
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import msgspec
 
 from deltamark import queries
-from deltamark.dataflow.language.collection import Collection
 from deltamark.datagen.files import RESERVED, FileSource, RelationSource, column_of, read
 from deltamark.datagen.nexmark import NEXMARK
 from deltamark.datagen.schema import ROLES, Column, Relation, Relations
@@ -67,6 +66,9 @@ from deltamark.harness.benchmarks.packaged_texts import Dialect, PackagedTexts
 from deltamark.harness.benchmarks.packages import Packages
 from deltamark.queries.query import Parameters, Query, Tables, read_value
 from deltamark.queries.sql_text import VARIANT, from_text, read_sql
+
+if TYPE_CHECKING:
+    from deltamark.dataflow.language.collection import Collection
 
 DESCRIPTION = "benchmark.toml"
 

@@ -12,8 +12,6 @@ from typing import Self
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from deltamark.dataflow.interpreter.compilation import compile_kernels
-from deltamark.dataflow.kernels import compiled_before, is_writable
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.make import Wanted, make_data
 from deltamark.harness.console.console import ERR, say_folded, warn
@@ -74,6 +72,9 @@ def line(step: str, done: int, total: int, seconds: float) -> str:
 
 def ensure_compiled() -> None:
     """Compile the kernels, unless they are in the cache or it cannot be written."""
+    from deltamark.dataflow.interpreter.compilation import compile_kernels  # noqa: PLC0415 (it loads all kernels)
+    from deltamark.dataflow.kernels import compiled_before, is_writable  # noqa: PLC0415 (it loads numba)
+
     if not compiled_before() and is_writable():
         with ProgressLine() as progress:
             compile_kernels(partial(progress.report, "compiling kernels, once on this machine"))

@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
-from typing import ClassVar, Generic, Literal, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeVar
 
 import pyarrow as pa
 from msgspec import Struct, structs
 
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.sql.problems import SeveralSqlError, SqlError
 from deltamark.dataflow.types import Schema
 from deltamark.datagen.dataset import Dataset
@@ -22,6 +21,9 @@ from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.system.resources import MemoryUse
+
+if TYPE_CHECKING:
+    from deltamark.dataflow.language.collection import Collection
 
 Output = Literal["stream", "batches", "answers"]
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.language.collection import Collection
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta, Feed
 from deltamark.datagen.workloads.workload import Workload
@@ -22,6 +22,9 @@ from deltamark.harness.engines.base import (
 )
 from deltamark.harness.engines.inputs import batches
 from deltamark.harness.engines.plans import plan_of
+
+if TYPE_CHECKING:
+    from deltamark.dataflow.language.collection import Collection
 
 ANALYZED_ROUNDS = 4096
 """The rounds of a batch of an analysis at most: a batch has about as many rows as a slice of a normal run."""

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from deltamark.dataflow.batch import Batch, trusted
-from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.types import DOUBLE, TEXT, Type, code_type, date_type, integer, timestamp_type
 from deltamark.datagen.feed import Delta
 from deltamark.datagen.manifest import Bounds
 from deltamark.datagen.schema import Column, Relation
 from deltamark.datagen.source import Specification
 from deltamark.datagen.workloads.workload import Workload
+
+if TYPE_CHECKING:
+    from deltamark.dataflow.language.collection import Collection
 
 
 def relation_source(name: str, work: Workload) -> Collection:
@@ -36,6 +39,8 @@ def specified_source(relation: Relation, of: Specification) -> Collection:
 def _source(
     relation: Relation, rows: int, bounds: Callable[[str], Bounds], words: Callable[[str], Iterable[object]]
 ) -> Collection:
+    from deltamark.dataflow.language.collection import source  # noqa: PLC0415 (it loads the kernels)
+
     def type_of(column: Column) -> Type:
         match column.kind:
             case "code":

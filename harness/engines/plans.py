@@ -5,14 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
-from deltamark.dataflow.language.collection import Collection
 from deltamark.datagen.schema import Relation
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.engines.base import Inputs
 from deltamark.harness.engines.inputs import relation_source, specified_source
+
+if TYPE_CHECKING:
+    from deltamark.dataflow.language.collection import Collection
 
 
 def plan_of(cell: Cell, work: Workload) -> Collection:

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.language.collection import Collection
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.spark.session import deaths, scratch
 from deltamark.datagen.workloads.workload import Workload
@@ -30,6 +29,7 @@ from deltamark.harness.system import machine
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from deltamark.dataflow.language.collection import Collection
     from deltamark.dataflow.spark.query import CompletedBatch, ShardState, SparkQuery
 
 

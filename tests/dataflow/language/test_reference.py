@@ -8,6 +8,7 @@ import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.engines.duckdb_tables import insert
 from support.random_plans.case import Case
 from support.random_plans.strategies import cases, streams_of
 from support.random_plans.streams import times_of
@@ -116,10 +117,7 @@ def in_duckdb(database, collection, streams, time, sql):
             columns = ", ".join(f"{name} BIGINT" for name in node.schema.names)
             database.execute(f"CREATE OR REPLACE TABLE {node.name} ({columns})")
             live = consolidated((row, diff) for row, at, diff in streams[node.name] if at <= time)
-            rows = [row for row, diff in live.items() for _ in range(diff)]
-            if rows:
-                marks = ", ".join("?" for _ in node.schema.names)
-                database.executemany(f"INSERT INTO {node.name} VALUES ({marks})", rows)
+            insert(database, node.name, [row for row, diff in live.items() for _ in range(diff)])
     found = Counter(database.execute(sql).fetchall())
     return {tuple(NULL if value is None else value for value in row): number for row, number in found.items()}
 

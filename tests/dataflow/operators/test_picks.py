@@ -9,6 +9,7 @@ import duckdb
 import numpy as np
 import pytest
 from support.engines.driving import at_once
+from support.engines.duckdb_tables import insert
 
 from deltamark import Batch, Dataflow, first, last, median, quantile_cont, quantile_disc, string_agg
 from deltamark.dataflow.language.collection import source
@@ -58,8 +59,7 @@ def test_a_picked_value_is_that_of_sql_at_every_time(text):
         connection.execute("CREATE TABLE sales (shop BIGINT, day BIGINT, price BIGINT)")
         for time in range(40):
             live = [row for row, at, diff in changes if at == time and diff > 0 for _ in range(diff)]
-            if live:
-                connection.executemany("INSERT INTO sales VALUES (?, ?, ?)", live)
+            insert(connection, "sales", live)
             for row in (row for row, at, diff in changes if at == time and diff < 0):
                 one = "(SELECT min(rowid) FROM sales WHERE (shop, day, price) = (?, ?, ?))"
                 connection.execute(f"DELETE FROM sales WHERE rowid = {one}", row)

@@ -8,6 +8,7 @@ import duckdb
 import numpy as np
 import pytest
 from support.engines.driving import arrays, at_once
+from support.engines.duckdb_tables import insert
 
 from deltamark import (
     Batch,
@@ -101,7 +102,7 @@ def test_a_function_is_that_of_sql(text):
     live, changes = history(seed=1)
     with duckdb.connect() as connection:
         connection.execute("CREATE TABLE sales (shop BIGINT, day BIGINT, price BIGINT)")
-        connection.executemany("INSERT INTO sales VALUES (?, ?, ?)", live)
+        insert(connection, "sales", live)
         expected = connection.execute(f"SELECT *, {text} FROM sales").fetchall()
     found = at_once(sales.window("shop", ["day"], value=FUNCTIONS[text]), {"sales": changes})
     assert answer(found) == sorted(expected)
@@ -222,7 +223,7 @@ def test_small_changes_of_many_rows_leave_the_values_of_sql(text, prices):
                 for diff, *row in zip(changes.diff.tolist(), *columns, strict=True):
                     found[name][tuple(row)] += diff
             connection.execute("CREATE OR REPLACE TABLE rows (day BIGINT, price BIGINT)")
-            connection.executemany(f"INSERT INTO rows VALUES (nullif(?, {NULL}), nullif(?, {NULL}))", live)
+            insert(connection, "rows", live)
             answer = connection.execute(f"SELECT day, price, {', '.join(functions)} FROM rows").fetchall()
             expected = [tuple(NULL if value is None else value for value in row) for row in answer]
             assert +found["all"] == Counter(expected)

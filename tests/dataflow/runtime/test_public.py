@@ -69,7 +69,10 @@ def test_the_package_has_all_names():
         deltamark.Datafow  # noqa: B018
 
 
-WITHOUT_KERNELS = {"import": ["-c", "import deltamark"], "help": ["-m", "harness", "--help"]}
+WITHOUT_KERNELS = {
+    "import": ["-c", "import deltamark"], "help": ["-m", "harness", "--help"],
+    "settings": ["-m", "harness", "data", "--help"],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("words", WITHOUT_KERNELS.values(), ids=WITHOUT_KERNELS)

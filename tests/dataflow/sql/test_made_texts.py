@@ -139,6 +139,7 @@ QUERIES = {
 }
 
 
+@pytest.mark.draws(2, of="name")
 @pytest.mark.parametrize("workers", [1, 2])
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", QUERIES)

@@ -37,6 +37,7 @@ NUMBER = integer(0, 4).or_null()
 TABLES = [Table(name, Schema((Field("a", NUMBER), Field(other, NUMBER)), ROWS), ()) for name, other in ("tb", "uc")]
 
 
+@pytest.mark.draws(1, of="name")
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", QUERIES)
 def test_the_answer_is_duckdbs_at_every_time(name, seed):

@@ -110,6 +110,7 @@ TABLE = Table("t", Schema(tuple(Field(name, type_) for name, type_ in FIELDS.ite
 TIMES = (0, 1, 2, 5, 6)
 
 
+@pytest.mark.draws(1, of="name")
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", QUERIES)
 def test_the_answer_is_duckdbs_at_every_time(name, seed):

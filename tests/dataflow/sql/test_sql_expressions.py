@@ -46,6 +46,7 @@ QUERIES = {
 }
 
 
+@pytest.mark.draws(1, of="name")
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", QUERIES)
 def test_the_answer_is_duckdbs_at_every_time(name, seed):

@@ -135,6 +135,7 @@ TEXTS = {
 }
 
 
+@pytest.mark.draws(1, of="name")
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", TEXTS)
 def test_the_answer_is_duckdbs_at_every_time(name, seed):

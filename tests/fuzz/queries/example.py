@@ -106,7 +106,7 @@ class Queries:
     def _types(self, text: str) -> list[str]:
         """Return DuckDB's types of the columns."""
         try:
-            return [str(each) for each in relation(text, self.tables, 0).types]
+            return [str(each) for each in _database_at(self.tables, 0).sql(text).types]
         except duckdb.Error as error:
             if CONSTANT_GROUP in str(error):
                 raise UnfitError("a group is a constant of a call") from error
@@ -170,27 +170,27 @@ def database(*, optimized: bool) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(config={"threads": 1})
     if not optimized:
         connection.execute("PRAGMA disable_optimizer")
-    connection.execute("PRAGMA enable_profiling = 'no_output'")
+        connection.execute("PRAGMA enable_profiling = 'no_output'")
     return connection
 
 
-def relation(text: str, tables: Sequence[Table], time: int, *, optimized: bool = True) -> duckdb.DuckDBPyRelation:
-    return _over(text, {each.name: each.at(time) for each in tables}, optimized=optimized)
+def _database_at(tables: Sequence[Table], time: int, *, optimized: bool = True) -> duckdb.DuckDBPyConnection:
+    return _database_of({each.name: each.at(time) for each in tables}, optimized=optimized)
 
 
-def _over(text: str, tables: Mapping[str, pa.Table], *, optimized: bool) -> duckdb.DuckDBPyRelation:
+def _database_of(tables: Mapping[str, pa.Table], *, optimized: bool) -> duckdb.DuckDBPyConnection:
     connection = database(optimized=optimized)
     for name in NAMES:
         connection.unregister(name)
     for name, rows in tables.items():
         connection.register(name, rows)
-    return connection.sql(text)
+    return connection
 
 
 def answer_of(text: str, tables: Sequence[Table], time: int, *, optimized: bool = True) -> Answer:
-    """Return DuckDB's answer over the rows that are live at a time."""
+    """Return DuckDB's answer over the rows that are live at a time. (A relation would be planned twice.)"""
     try:
-        found = relation(text, tables, time, optimized=optimized).fetchall()
+        found = _database_at(tables, time, optimized=optimized).execute(text).fetchall()
     except duckdb.Error as error:
         database.cache_clear()  # an internal error closes it
         raise UnfitError(f"DuckDB's {type(error).__name__}") from error
@@ -203,7 +203,7 @@ def refuse_large(text: str, changed: Mapping[str, pa.Table]) -> None:
     timer = Timer(LONG_SECONDS, connection.interrupt)
     timer.start()
     try:
-        _over(text, changed, optimized=False).limit(MOST_ROWS + 1).fetchall()
+        _database_of(changed, optimized=False).sql(text).limit(MOST_ROWS + 1).fetchall()
     except duckdb.InterruptException:
         raise UnfitError("many rows in a join") from None
     except duckdb.Error:  # as for a subquery with several rows

@@ -64,7 +64,7 @@ def test_a_file_that_may_not_grow_is_an_error(tmp_path):
 
 
 @pytest.mark.parametrize(("words", "unbuffered"), [
-    (["--help"], ""), (["sql", "--help"], "1"), (["sql", "q01"], ""), (["sql", "q01"], "1"), (["sql", "q99"], ""),
+    (["--help"], ""), (["data", "--help"], "1"), (["sql", "q01"], ""), (["sql", "q01"], "1"), (["sql", "q99"], ""),
 ])  # fmt: skip
 def test_output_that_cannot_be_written_is_an_error(words, unbuffered):
     with Path("/dev/full").open("w") as full:

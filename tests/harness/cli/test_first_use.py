@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from deltamark.harness.console import progress as compilation
+from deltamark.dataflow import kernels
+from deltamark.dataflow.interpreter import compilation
+from deltamark.harness.console.progress import ensure_compiled
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -16,16 +18,16 @@ def test_kernels_are_compiled_once(monkeypatch, capsys, before):
         report(0, 2)
         report(2, 2)
 
-    monkeypatch.setattr(compilation, "compiled_before", lambda: before)
-    monkeypatch.setattr(compilation, "is_writable", lambda: True)
+    monkeypatch.setattr(kernels, "compiled_before", lambda: before)
+    monkeypatch.setattr(kernels, "is_writable", lambda: True)
     monkeypatch.setattr(compilation, "compile_kernels", compile_kernels)
-    compilation.ensure_compiled()
+    ensure_compiled()
     assert len(calls) == (not before)
     assert ("compiling kernels, once on this machine" in capsys.readouterr().err) == (not before)
 
 
 def test_kernels_that_cannot_be_stored_are_not_compiled_beforehand(monkeypatch):
-    monkeypatch.setattr(compilation, "compiled_before", lambda: False)
-    monkeypatch.setattr(compilation, "is_writable", lambda: False)
+    monkeypatch.setattr(kernels, "compiled_before", lambda: False)
+    monkeypatch.setattr(kernels, "is_writable", lambda: False)
     monkeypatch.setattr(compilation, "compile_kernels", None)
-    compilation.ensure_compiled()
+    ensure_compiled()

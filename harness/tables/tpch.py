@@ -542,7 +542,7 @@ def summary(records: Iterable[Record], sf: str) -> Table:
     source = f"""
         FROM ({groups}) QUALIFY row_number() OVER (ORDER BY (logical, physical) NOT IN {listed(SHOWN_FIRST)}, position)
             <= {MAX_ROWS} ORDER BY position"""
-    table = db.table("summary", f"SF {sf}, {most} queries", columns, source)
+    table = db.table("summary", f"SF {sf}, {counted(most, 'query')}", columns, source)
     if len(table.rows) < total:
         table.notes.append(f"{total - len(table.rows)} more batchings are in the tables")
     if any(row[2].text.removesuffix(MARK).endswith(")") for row in table.rows):

@@ -173,7 +173,7 @@ def test_a_stopped_suite_shows_its_records(fakes, tmp_path, capsys, monkeypatch,
         fakes.interrupted = "4-clique"
     assert main(["bench", "SUITE=graph", f"RESULTS={tmp_path}"]) == (0 if interrupt == "STOP" else 130)
     out = capsys.readouterr().out
-    assert "1 cells measured; 2 left" in out
+    assert "1 cell measured; 2 left" in out
     assert "Motifs in a static graph (rmat:7)" in out
 
 

@@ -29,7 +29,7 @@ bench-shared: .venv/ready  ## the suite of sharing: all queries in one dataflow,
 bench-ssb: .venv/ready  ## the Star Schema Benchmark, 13 queries from their SQL: make bench-ssb SF=1
 	@$(RUN) bench BENCHMARK=ssb $(SETTINGS)
 
-bench-nexmark: .venv/ready  ## Nexmark, 14 queries from their SQL over SF million events of auctions: make bench-nexmark SF=1
+bench-nexmark: .venv/ready  ## Nexmark, 22 queries from their SQL over SF million events of auctions: make bench-nexmark SF=1
 	@$(RUN) bench BENCHMARK=nexmark $(SETTINGS)
 
 bench-reach: .venv/ready  ## the suite of loops: distances, from scratch and attached: make bench-reach NODES=10M EDGES=100M

@@ -126,7 +126,7 @@ def maintain(plan, tables, rows):
             tuples += sum(len(each.time) for each in fed.values())
     if seconds:
         rate = f"{tuples / sum(seconds):,.0f} rows/s, the slowest batch {max(seconds) * 1000:.1f} ms"
-        print(f"{tuples:,} rows in {len(seconds):,} batches: {rate}")
+        print(f"{tuples:,} rows in {len(seconds):,} batch{'es' if len(seconds) > 1 else ''}: {rate}")
     return answer.answer(())
 
 

@@ -128,7 +128,7 @@ def cell_of(args: argparse.Namespace) -> Cell:
     """Return the cell that a command names. A wrong setting is an error here, before any data is made."""
     if args.query is None:
         names = ", ".join(benchmark(args.benchmark).queries)
-        raise DeltamarkError("no query", "", f"name one of {names}, or give --sql FILE")
+        raise DeltamarkError("no query", "none is named", f"name one of {names}, or give --sql FILE")
     home = benchmark(args.benchmark)
     variant = args.variant and home.query(args.query).known(args.variant)
     cell = Cell(

@@ -140,8 +140,9 @@ def listed(parts: Sequence[str]) -> str:
 
 
 def counted(number: int, noun: str) -> str:
-    """Write a number with a regular noun: `1 cell`, `2 cells`."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    """Write a number with a regular noun: `1 cell`, `2 cells`, `2 queries`."""
+    several = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{number:,} {noun if number == 1 else several}"
 
 
 Entries = list[TableEntry]

@@ -166,6 +166,8 @@ class LoopSuite(TableSuite):
         """Do nothing: the graph is random, and drawn by the cell."""
 
     def cells(self) -> list[Cell]:
+        if (deleted := loops.deletions(self.batches, self.changes)) > self.edges:
+            raise DeltamarkError("more deletions than edges", deleted, f"give EDGES={deleted}, or fewer CHANGES")
         dataset = f"{self.nodes:,} nodes, {self.edges:,} edges, {self.roots:,} roots"
         return [Cell("", "", goal=self.NAME, table="distances", dataset=dataset)]
 

@@ -73,7 +73,7 @@ def plan_line(plan: Plan, headline: str) -> str:
     """Describe a plan, such as `484 cells = 22 queries x 22 batchings, up to 3 runs each, about 30 min; 1 done`."""
     done = len(plan.cells) - len(plan.remaining)
     estimate = " and ".join(_estimate_parts(plan.estimate(plan.remaining)))
-    return f"{headline}, up to {plan.effort.runs} runs each, {estimate}; {done} already done"
+    return f"{headline}, up to {counted(plan.effort.runs, 'run')} each, {estimate}; {done} already done"
 
 
 def plan_lines(plan: Plan) -> list[str]:
@@ -124,7 +124,7 @@ def _outcome(record: Record, rows: int) -> list[str]:
         return [f" {brief(record.elapsed).text:>8}", f"  {counted(rows, 'row')}{checked}"]
     p99 = brief(record.latency["p99"]).text
     numbers = f" {brief(record.best).text:>8} {rate(record.rate).text:>10}  p99 {p99:>8}"
-    checks = f"  {len(record.seconds)} runs, {record.verified or 'not verified'}"
+    checks = f"  {counted(len(record.seconds), 'run')}, {record.verified or 'not verified'}"
     return [numbers, checks, *([f", not plausible: {doubt}"] if (doubt := doubt_of(record)) else [])]
 
 
@@ -140,7 +140,7 @@ def outcome_line(cells: Sequence[Sequence[Record]], remaining: int) -> str:
     bad = ", ".join(
         f"{counts[status]} {status}" for status in ("wrong", "failed", "timeout", "refused") if counts[status]
     )
-    parts = [f"{len(records)} cells measured{': ' + bad if bad else ''}"]
+    parts = [f"{counted(len(records), 'cell')} measured{': ' + bad if bad else ''}"]
     if doubtful := sum(bool(doubt_of(record)) for record in records):
         parts.append(f"{doubtful} with a time that is not plausible")
     if remaining:

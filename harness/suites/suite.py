@@ -32,7 +32,7 @@ from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.benchmark import DEFAULT, Benchmark, benchmark
 from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.console.progress import open_dataset
-from deltamark.harness.console.table import Table
+from deltamark.harness.console.table import Table, counted
 from deltamark.harness.engines.base import REFUSALS, first_line
 from deltamark.harness.engines.registry import capabilities, external_info
 from deltamark.harness.measure.child import LimitError, run_in_child
@@ -184,7 +184,7 @@ class Suite(ABC):
 
     def headline(self, plan: Plan) -> str:
         """Describe the cells of a plan."""
-        return f"suite {self.NAME}: {len(plan.cells)} cells"
+        return f"suite {self.NAME}: {counted(len(plan.cells), 'cell')}"
 
     @abstractmethod
     def measuring(self, plan: Plan) -> AbstractContextManager[Measure]:

@@ -21,7 +21,7 @@ from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.registry import workload
 from deltamark.harness.benchmarks.benchmark import DEFAULT, benchmark
 from deltamark.harness.benchmarks.cell import DEFAULT_ENGINE, THROUGHPUT, Cell
-from deltamark.harness.console.table import Table
+from deltamark.harness.console.table import Table, counted
 from deltamark.harness.engines.plans import specified_plan
 from deltamark.harness.engines.registry import capabilities
 from deltamark.harness.measure.client import CellReply, CellRequest, MeasurementClient, OracleReply
@@ -61,7 +61,8 @@ class ThroughputSuite(GridSettings, DataSuite):
         queries = len({cell.query for cell in plan.cells})
         batchings = len({(c.workload, c.engine, c.logical, c.physical, c.workers) for c in plan.cells})
         exactly = "=" if queries * batchings == len(plan.cells) else "of"
-        return f"{len(plan.cells)} cells {exactly} {queries} queries x {batchings} batchings"
+        parts = f"{counted(queries, 'query')} x {counted(batchings, 'batching')}"
+        return f"{counted(len(plan.cells), 'cell')} {exactly} {parts}"
 
     @contextmanager
     def measuring(self, plan: Plan) -> Iterator[Measure]:

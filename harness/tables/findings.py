@@ -185,7 +185,9 @@ def _fastest(db: Relations, scope: Scope) -> Table:
         if number:
             gap = [words("")] * (len(columns) - 1 - len(shapes))
             table.foot = [words("sum"), *gap, *(entry(each, _since) for each in sums)]
-            table.notes.append(f"sum: of the times of a batch of the {_counted(number)} with numbers at all sizes")
+            table.notes.append(
+                f"sum: of the times of a batch of the {counted(number, 'query')} with numbers at all sizes"
+            )
     return table
 
 
@@ -276,7 +278,7 @@ def _crossing(db: Relations, scope: Scope) -> Iterator[str]:
             SELECT largest, count(*) {here} AND query <> '' AND first IS NULL GROUP BY largest ORDER BY largest""")
         parts = [f"for {listed(queries)} from {_batches(first)}" for first, queries in won]
         for largest, number in lost:
-            none = f"for {_counted(number)} at no size" if won else f"for none of {_counted(number)}"
+            none = f"for {counted(number, 'query')} at no size" if won else f"for none of {counted(number, 'query')}"
             parts.append(f"{none} up to {_batches(largest)}")
         yield f"With {shape}, recomputing is faster than the fastest maintained answer {'; '.join(parts)}."
         in_sum = "first, largest, queries, gain_at_first, 1 / gain_at_largest, is_lost_at_largest"
@@ -284,15 +286,11 @@ def _crossing(db: Relations, scope: Scope) -> Iterator[str]:
             faster = f"maintaining is {times(loss)} as fast" if is_lost else "the two tie"
             if first:
                 faster = f"recomputing is faster from {_batches(first)} ({times(gain)} as fast)"
-            yield f"In the sum of {_counted(number)}, {faster}{'' if first else f' at {_batches(largest)}'}."
+            yield f"In the sum of {counted(number, 'query')}, {faster}{'' if first else f' at {_batches(largest)}'}."
 
 
 def _batches(size: int) -> str:
     return f"{counted(size, 'round')} a batch"
-
-
-def _counted(queries: int) -> str:
-    return f"{queries} queries" if queries > 1 else "1 query"
 
 
 def _queries(names: Sequence[str]) -> str:

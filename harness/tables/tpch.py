@@ -510,7 +510,9 @@ def _reasons(records: Iterable[Record]) -> Iterator[str]:
         yield f"~ {short_name(engine)}, {counted(len(found), 'cell')}, such as {cell}: {doubt_of(first)}"
 
 
-MAX_ROWS, MAX_NAME = 12, 26
+MAX_ROWS, HEAD, TAIL = 12, 6, 17
+SHORT = f"CASE WHEN len(name) > {HEAD + 3 + TAIL} THEN name[: {HEAD}] || '...' || name[-{TAIL} :] ELSE name END"
+"""A long name without its middle: its end tells workloads apart."""
 SHOWN_FIRST = (SMALL[0], PHYSICAL[0], FINE, COARSE, CROSSOVER[0])
 """The batchings that the summary shows if there are too many for the screen."""
 
@@ -529,7 +531,7 @@ def summary(records: Iterable[Record], sf: str) -> Table:
         FROM latest c WHERE has_numbers AND is_default GROUP BY rank, runner, workers, workload, logical, physical"""
     total, most = db.rows(f"SELECT count(*), coalesce(max(number), 0) FROM ({groups})")[0]
     columns: list[Column] = [
-        ("M tuples/s", f"CASE WHEN len(name) > {MAX_NAME} THEN name[: {MAX_NAME - 3}] || '...' ELSE name END", words),
+        ("M tuples/s", SHORT, words),
         ("L x P", "logical || ' x ' || physical", words),
         (
             "geomean",
@@ -542,7 +544,7 @@ def summary(records: Iterable[Record], sf: str) -> Table:
     source = f"""
         FROM ({groups}) QUALIFY row_number() OVER (ORDER BY (logical, physical) NOT IN {listed(SHOWN_FIRST)}, position)
             <= {MAX_ROWS} ORDER BY position"""
-    table = db.table("summary", f"SF {sf}, {most} queries", columns, source)
+    table = db.table("summary", f"SF {sf}, {counted(most, 'query')}", columns, source)
     if len(table.rows) < total:
         table.notes.append(f"{total - len(table.rows)} more batchings are in the tables")
     if any(row[2].text.removesuffix(MARK).endswith(")") for row in table.rows):

@@ -44,6 +44,7 @@ from deltamark.harness.cli.options import (
 from deltamark.harness.cli.parser import Parser
 from deltamark.harness.console.console import say, warn
 from deltamark.harness.console.progress import ProgressLine, ensure_compiled
+from deltamark.harness.console.table import counted
 from deltamark.harness.engines.base import REFUSALS
 from deltamark.harness.engines.registry import DEFAULT, PLAN_ENGINES, known_stream_engine
 
@@ -123,7 +124,7 @@ def verify(args: Namespace) -> int:
         return 130
     for name, reason in refused.items():
         say(f"{name}: refused: {reason}")
-    say(f"{done} checked, {wrong} wrong" + (f", {len(refused)} queries refused" if refused else ""))
+    say(f"{done} checked, {wrong} wrong" + (f", {counted(len(refused), 'query')} refused" if refused else ""))
     return 2 if wrong else 0
 
 

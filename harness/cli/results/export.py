@@ -14,6 +14,7 @@ from deltamark.harness.cli.options import add_benchmark
 from deltamark.harness.cli.results.tables import add_machine, benchmark_setting, directory, warn_of_foreign
 from deltamark.harness.cli.sweep_options import add_results
 from deltamark.harness.console.console import say, warn
+from deltamark.harness.console.table import counted
 from deltamark.harness.results import store
 from deltamark.harness.results.record import of_queries
 from deltamark.harness.system import machine
@@ -82,7 +83,7 @@ def _write(encoded: Encoded, output: Path) -> None:
     else:
         with naming(output):
             output.write_bytes(encoded.content)
-    say(f"{output}: {encoded.cells} cells")
+    say(f"{output}: {counted(encoded.cells, 'cell')}")
 
 
 def _write_directory(files: Mapping[str, bytes], output: Path) -> None:

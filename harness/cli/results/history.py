@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
     steps = steps_table(history)
     OUT.out(text(steps) if steps.rows else "no steps\n", highlight=False, end="")
     ((selected,),) = db.rows(f"SELECT count(*) FROM comparable WHERE {where}")
-    say(f"{selected} records: {sizes(history)}")
+    say(f"{counted(selected, 'record')}: {sizes(history)}")
     path = args.output or args.results / FILE
     html = history_page(history, repository)
     with naming(path):

@@ -179,7 +179,7 @@ def test_a_refused_query_does_not_end_the_check_of_the_others(run, tmp_path):
     file = tmp_path / "middle.sql"
     file.write_text("SELECT product(quantity) AS middle FROM lines")
     code, said = run("verify", "waiting", f"SQL={file}", "LOGICAL=1000", "TIMES=2", results=False)
-    assert (code, said.out.splitlines()[-1]) == (0, "1 checked, 0 wrong, 1 queries refused")
+    assert (code, said.out.splitlines()[-1]) == (0, "1 checked, 0 wrong, 1 query refused")
     assert f"{file}: refused: not supported in SQL: the aggregate product" in said.out
 
 

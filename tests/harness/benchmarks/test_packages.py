@@ -62,7 +62,7 @@ def test_texts_of_packages_are_queries_once_these_are_installed(folder, tmp_path
         assert main(["verify", *words]) == 0
     out = capfd.readouterr().out
     assert re.findall(r"^refused: refused: .*the aggregate product .*$", out, re.MULTILINE)
-    assert "2 checked, 0 wrong, 1 queries refused" in out
+    assert "2 checked, 0 wrong, 1 query refused" in out
 
 
 def test_packages_are_installed_again_if_the_list_changes(folder):

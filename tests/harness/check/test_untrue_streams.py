@@ -143,4 +143,4 @@ def test_an_untrue_stream_is_wrong_also_if_it_is_measured_first(monkeypatch, chu
     assert main([*words, "ENGINES=embedded"]) == 0
     out = capsys.readouterr().out
     assert re.search(r"q04 100x20 untrue +WRONG: ", out), out
-    assert re.search(r"q04 100x20 .* 1 runs, oracle", out), out
+    assert re.search(r"q04 100x20 .* 1 run, oracle", out), out

@@ -82,10 +82,10 @@ def uninterrupted(data, tmp_path_factory):
 def test_bench_prints_its_plan_then_every_cell_then_the_summary(uninterrupted):
     results, out = uninterrupted
     assert re.search(
-        r"4 cells = 2 queries x 2 batchings, up to 1 runs each, about \d+ s; 0 already done\n"
+        r"4 cells = 2 queries x 2 batchings, up to 1 run each, about \d+ s; 0 already done\n"
         r".* cores \(\d+ usable\), \d+ GB, .*"
         r"ready after \d+ s\n"
-        r"1/4 q06 1x1000 .* 1 runs, oracle, \d+ s so far, about \d+ s left\n.*2/4 q15 1x1000 .*, oracle, .*"
+        r"1/4 q06 1x1000 .* 1 run, oracle, \d+ s so far, about \d+ s left\n.*2/4 q15 1x1000 .*, oracle, .*"
         r"3/4 q06 1x10000 .*, digest, .*4/4 q15 1x10000 .*, digest, \d+ s in all\n"
         r".*SF 0.001, 2 queries\n.*\nembedded +1 x 1000 .*4 cells measured; the control work took .*\nrecords  .*\n"
         r"tables   make tables SF=0.001 RESULTS=.*\nreport   make report SF=0.001 RESULTS=",
@@ -106,7 +106,7 @@ def test_a_measured_cell_is_not_measured_again(uninterrupted, data, capsys):
     assert store.read(directory(results)).records == before
     assert main(["plan", *words, "WORKERS=1,2"]) == 0
     line, *left = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"8 cells = 2 queries x 4 batchings, up to 1 runs each, about \d+ s; 4 already done", line)
+    assert re.fullmatch(r"8 cells = 2 queries x 4 batchings, up to 1 run each, about \d+ s; 4 already done", line)
     assert [re.sub(r" +about \d+ s$", "", each) for each in left] == [
         "    2 x insert 1x1000 -w2 embedded", "    2 x insert 1x10000 -w2 embedded",
     ]  # fmt: skip
@@ -124,7 +124,7 @@ def test_a_second_bench_is_refused(words, tmp_path, capsys):
 def test_a_file_stops_bench_after_a_cell(monkeypatch, words, tmp_path, uninterrupted, capsys):
     after_one(monkeypatch, (tmp_path / store.STOP).touch)
     assert main([*words, *CELLS]) == 0
-    assert "1 cells measured; 3 left" in capsys.readouterr().out
+    assert "1 cell measured; 3 left" in capsys.readouterr().out
     assert main([*words, *CELLS]) == 0
     assert known(tmp_path) == known(uninterrupted[0])
 
@@ -134,7 +134,7 @@ def test_ctrl_c_prints_the_summary_of_the_measured_cells(monkeypatch, words, cap
     after_one(monkeypatch, lambda: signal.raise_signal(signal.SIGINT))
     assert main([*words, *CELLS]) == 130
     out, err = capsys.readouterr()
-    assert re.search(r"\nembedded +1 x 1000 .*1 cells measured; 3 left", out, re.DOTALL)
+    assert re.search(r"\nembedded +1 x 1000 .*1 cell measured; 3 left", out, re.DOTALL)
     assert "run the same command again to continue" in err
 
 

@@ -115,3 +115,8 @@ def test_a_wrong_answer_is_reported(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(loops, "levels", lambda *_: {0: (1, 1)})
     assert main([*ASKED, f"RESULTS={tmp_path}"]) == 2
     assert "from scratch, at distance 0" in capsys.readouterr().err
+
+
+def test_a_graph_must_have_the_edges_that_are_deleted(capsys, tmp_path):
+    assert main([*ASKED, "EDGES=199", f"RESULTS={tmp_path}"]) == 2
+    assert "more deletions than edges: 200; give EDGES=200, or fewer CHANGES" in capsys.readouterr().err

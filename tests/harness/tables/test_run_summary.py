@@ -39,6 +39,13 @@ def test_the_largest_sweep_fits_the_screen():
     assert ours >= {"1 x 1", "1 x 1000", "1 x 100000", "100000 x 1"}
 
 
+def test_long_names_of_different_workloads_differ():
+    cells = product(("duckdb", ENGINES[-1]), ("insert", "slide:1000", "window:100000"), (1, 2))
+    records = [record("q01", 1, 1000, engine=engine, workload=work, workers=workers) for engine, work, workers in cells]
+    names = [row[0].text for row in summary(records, "1").rows]
+    assert len(set(names)) == len(names) == len(records)
+
+
 def test_a_line_has_the_mean_and_the_extremes_in_one_unit():
     rates = {"q01": 4_000_000, "q02": 1_000_000, "q03": 16_000_000}
     records = [record(query, 1, 1000, took=6_000_000 / rate) for query, rate in rates.items()]

@@ -198,9 +198,9 @@ def test_spark_is_compared_with_records_of_its_own_commit():
 
 
 def test_spark_stands_in_a_table_of_its_own():
-    records = [*on_spark(1.0, 2.0), record("q01", 1_000_000, 1, engine="duckdb")]
-    assert [made.name for made in tables(records, "1") if any(row[0].text == "q01 spark" for row in made.rows)] == []
-    assert table(records, "distributed").rows[0][0].text == "q01"
+    found = {made.name for made in tables([*on_spark(1.0, 2.0), record("q01", 1_000_000, 1, engine="duckdb")], "1")}
+    assert "distributed" in found
+    assert not found & {"crossover", "others", "physical", "product", "small"}
 
 
 def test_the_whole_stream_stands_against_the_query_once():

@@ -96,6 +96,8 @@ QUERIES = {
     "intervals of columns": "SELECT s + INTERVAL (n) DAY, z - to_hours(m), s::DATE - z i FROM t",
     "between": "SELECT k FROM t WHERE s >= '1992-01-01' AND s < TIMESTAMP '1992-02-29 12:30:00' AND s <> z",
     "joined times": "SELECT a.k, b.k FROM t a JOIN t b ON a.s = b.z + INTERVAL 0 HOUR",
+    "months of columns": "SELECT s + INTERVAL (n) MONTH, z - to_years(m), s::DATE - INTERVAL (m * 5) MONTH d FROM t",
+    "quarters of columns": "SELECT k FROM t WHERE s + to_quarters(n) < z - INTERVAL (m) MONTH + INTERVAL 1 DAY",
     "of days": "SELECT k FROM t WHERE s > s::DATE",
     "moments of days": "SELECT s::DATE + INTERVAL 5 HOUR, hour(s::DATE), coalesce(z, s::DATE) FROM t",
 }

@@ -221,6 +221,8 @@ COMPOSITES: dict[str, list[Make]] = {
         *_common("moment"),
         _call("moment", "(", "moment", "timestamp +- INTERVAL", " + INTERVAL 90 MINUTE)"),
         _call("moment", "(", "moment", "timestamp +- INTERVAL", " - INTERVAL '1 month 1 day')"),
+        _call("moment", "(TIMESTAMP '1992-01-31 10:00:00' + INTERVAL (greatest(least(", "int", "months of a column",
+              ", 99), -99)) MONTH)"),
         _call("moment", "date_trunc('hour', ", "moment", "date_trunc of a timestamp"),
         _call("moment", "CAST(", "date", "CAST AS TIMESTAMP", " AS TIMESTAMP)"),
     ],

@@ -41,6 +41,7 @@ from deltamark.dataflow.language.windows import (
     refuse_frame,
     row_number,
     window_functions,
+    with_frames_of_doubles,
     with_one_order_of_ties,
 )
 from deltamark.dataflow.operators.aggregate import Aggregate, Sum
@@ -340,8 +341,9 @@ class Collection:
         most this. NULL comes first, and in descending order last. The remaining columns break ties, ascending.
         """
         keys, directions = _names(by), tuple(self._directions(order))
-        columns = list(window_functions(functions, self.schema))
-        together = with_one_order_of_ties(functions)
+        given = with_frames_of_doubles(functions, self.schema)
+        columns = list(window_functions(given, self.schema))
+        together = with_one_order_of_ties(given)
         if not columns:
             raise DeltamarkError("a window without a function", "no function", "add one: place=row_number()")
         first = columns[0][0]
@@ -357,8 +359,8 @@ class Collection:
         running = tuple(each for each, _ in columns if isinstance(each, WindowFunction))
         for frame in dict.fromkeys(each.frame for each in framed):
             refuse_frame(frame, [self.schema[name] for name, _ in directions])
-        if together != functions:
-            is_limit_kept = together[first.name] == functions[first.name]
+        if together != given:
+            is_limit_kept = together[first.name] == given[first.name]
             whole = self.window(keys, order, limit if is_limit_kept else None, **together)
             return whole if limit is None or is_limit_kept else whole.where(col[first.name] <= limit)
         node, known = self.node, list(self.schema.fields)

@@ -232,6 +232,8 @@ def running(choices: Choices, schema: Schema, _: Sequence[str]) -> WindowExpr:
     return (function if of else running_count)(of, with_peers=choices.pick([True, False]))
 
 
+    if function is running_sum:
+        of = choices.pick([of, *(each.name for each in schema.fields if each.type.kind == "double")])
 def summed(choices: Choices, schema: Schema, *, only_numbers: bool) -> str:
     """Draw a column to sum up, or to compare; an empty text if there is none."""
     numbers = [each.name for each in schema.fields if each.type.kind == "int"]
@@ -249,6 +251,9 @@ def moving(choices: Choices, schema: Schema, order: Sequence[str]) -> FrameExpr:
     if not of or function is moving_count:
         return moving_count(within, of)
     return function(of, within)
+    doubles = [each.name for each in schema.fields if each.type.kind == "double"]
+    if doubles and function is moving_sum and choices.chance(60):
+        of = choices.pick(doubles)
 
 
 def picked(choices: Choices, schema: Schema, order: Sequence[str]) -> FrameExpr:

@@ -256,7 +256,7 @@ def in_frame(node: Frames, function: FrameFunction, row: Row, place: int, ranked
         case "count":
             return sum(count for _, count in known)
         case "sum":
-            return sum(value * count for value, count in known) if known else NULL
+            return added(known, node.rows.schema[function.of].kind) if known else NULL
     return {"smallest": min, "largest": max}[function.function]((value for value, _ in known), default=NULL)
 
 
@@ -309,6 +309,13 @@ def called(node: Window, function: WindowFunction, weights: Rows, row: Row, rank
 
 
 def pick(node: Pick, time: int, rows: Rows) -> Rows:
+def added(weighted: list[tuple[int, int]], kind: str) -> int:
+    """Return the sum of stored values with weights."""
+    if kind == "double":
+        return double_sum((double_of(value), count) for value, count in weighted)
+    return sum(value * count for value, count in weighted)
+
+
     found: Rows = {}
     for key, members in grouped(node.rows, state(rows, time), node.keys).items():
         ranked = list(members)

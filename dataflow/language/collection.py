@@ -59,7 +59,7 @@ from deltamark.dataflow.operators.sample import Sample
 from deltamark.dataflow.operators.threshold import Threshold
 from deltamark.dataflow.operators.top import Direction, TopK
 from deltamark.dataflow.operators.window import Window, WindowFunction
-from deltamark.dataflow.plan.terms import Ratio, Term, column, null
+from deltamark.dataflow.plan.terms import ExactMoment, Ratio, Term, column, null
 from deltamark.dataflow.scalars.moments import MomentSums
 from deltamark.dataflow.types import DOUBLE, LARGEST, Field, Schema, Type, spanning
 from deltamark.errors import DeltamarkError, unknown_attribute
@@ -121,6 +121,8 @@ def _sum(name: str, aggregate: SumExpr, rows: Node) -> tuple[Sum, Type]:
     if aggregate.expr is None:  # a group without rows does not exist
         return Sum(name, "count"), Type("int", 0, min(1, rows.schema.rows), rows.schema.rows)
     term = bind(aggregate.expr, rows.schema)
+    if isinstance(term, ExactMoment):
+        return Sum(name, "sum", term), term.type
     if term.type.kind not in ("int", "double") or term.type.nullable:
         raise DeltamarkError("cannot be summed", f"{name} = {term} ({term.type})", "sum numbers, none missing")
     return Sum(name, "sum", term), _sum_type(term, rows)

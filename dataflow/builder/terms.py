@@ -37,6 +37,7 @@ from deltamark.dataflow.plan.terms import (
     DoubleArithmetic,
     DoubleFunction,
     Equal,
+    ExactMoment,
     FromDouble,
     IsNull,
     Less,
@@ -248,7 +249,7 @@ class _Evaluator:
                 self._moment(term, result)
             case Checked() | ToDouble() | FromDouble() | DoubleArithmetic() | DoubleFunction():
                 self._number(term, result)
-            case Constant() | Passes() | Text():
+            case Constant() | Passes() | Text() | ExactMoment():
                 raise DeltamarkError("this engine cannot compute", term, "leave it out")
             case _:
                 assert_never(term)

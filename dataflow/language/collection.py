@@ -41,6 +41,7 @@ from deltamark.dataflow.language.windows import (
     refuse_frame,
     row_number,
     window_functions,
+    with_frames_of_doubles,
     with_one_order_of_ties,
 )
 from deltamark.dataflow.operators.aggregate import Aggregate, Sum
@@ -58,7 +59,7 @@ from deltamark.dataflow.operators.sample import Sample
 from deltamark.dataflow.operators.threshold import Threshold
 from deltamark.dataflow.operators.top import Direction, TopK
 from deltamark.dataflow.operators.window import Window, WindowFunction
-from deltamark.dataflow.plan.terms import Ratio, Term, column, null
+from deltamark.dataflow.plan.terms import ExactMoment, Ratio, Term, column, null
 from deltamark.dataflow.scalars.moments import MomentSums
 from deltamark.dataflow.types import DOUBLE, LARGEST, Field, Schema, Type, spanning
 from deltamark.errors import DeltamarkError, unknown_attribute
@@ -120,6 +121,8 @@ def _sum(name: str, aggregate: SumExpr, rows: Node) -> tuple[Sum, Type]:
     if aggregate.expr is None:  # a group without rows does not exist
         return Sum(name, "count"), Type("int", 0, min(1, rows.schema.rows), rows.schema.rows)
     term = bind(aggregate.expr, rows.schema)
+    if isinstance(term, ExactMoment):
+        return Sum(name, "sum", term), term.type
     if term.type.kind not in ("int", "double") or term.type.nullable:
         raise DeltamarkError("cannot be summed", f"{name} = {term} ({term.type})", "sum numbers, none missing")
     return Sum(name, "sum", term), _sum_type(term, rows)
@@ -340,8 +343,9 @@ class Collection:
         most this. NULL comes first, and in descending order last. The remaining columns break ties, ascending.
         """
         keys, directions = _names(by), tuple(self._directions(order))
-        columns = list(window_functions(functions, self.schema))
-        together = with_one_order_of_ties(functions)
+        given = with_frames_of_doubles(functions, self.schema)
+        columns = list(window_functions(given, self.schema))
+        together = with_one_order_of_ties(given)
         if not columns:
             raise DeltamarkError("a window without a function", "no function", "add one: place=row_number()")
         first = columns[0][0]
@@ -357,8 +361,8 @@ class Collection:
         running = tuple(each for each, _ in columns if isinstance(each, WindowFunction))
         for frame in dict.fromkeys(each.frame for each in framed):
             refuse_frame(frame, [self.schema[name] for name, _ in directions])
-        if together != functions:
-            is_limit_kept = together[first.name] == functions[first.name]
+        if together != given:
+            is_limit_kept = together[first.name] == given[first.name]
             whole = self.window(keys, order, limit if is_limit_kept else None, **together)
             return whole if limit is None or is_limit_kept else whole.where(col[first.name] <= limit)
         node, known = self.node, list(self.schema.fields)

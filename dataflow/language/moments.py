@@ -22,8 +22,8 @@ def moments_of(aggregates: Mapping[str, AggregateExpr], schema: Schema) -> dict[
 def _moment(name: str, each: MomentExpr, schema: Schema) -> MomentSums:
     terms = tuple(bind(of, schema) for of in each.of)
     for term in terms:
-        if term.type.kind != "int" or term.type.nullable:
-            remedy = "take integers or decimals, none missing"
+        if term.type.kind not in ("int", "double") or term.type.nullable:
+            remedy = "take numbers, none missing"
             raise DeltamarkError(f"no {each.function} of this type", f"{name} = {term} ({term.type})", remedy)
     return MomentSums(each.function, terms, schema.rows)
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 from deltamark.dataflow.operators.frames import EXCLUSIONS, Bound, Exclusion, Frame, FrameFunction, Summary, Unit
 from deltamark.dataflow.operators.window import State, WindowFunction
-from deltamark.dataflow.types import LARGEST, Schema, Type
+from deltamark.dataflow.types import DOUBLE, LARGEST, Schema, Type
 from deltamark.errors import DeltamarkError
 
 MAX_OFFSET = 2**60
@@ -188,6 +188,18 @@ def ntile(parts: int) -> FrameExpr:
     return FrameExpr("tile", "", rows_between(0, 0), parts)
 
 
+def with_frames_of_doubles(
+    functions: Mapping[str, WindowExpr | FrameExpr], schema: Schema
+) -> Mapping[str, WindowExpr | FrameExpr]:
+    """Return functions in which running sums of doubles are over frames: they are too long to be kept for each row."""
+    return {
+        name: FrameExpr("sum", each.of, Frame(Bound("all"), Bound("peers" if each.with_peers else "rows")))
+        if isinstance(each, WindowExpr) and each.state == "sum" and schema[each.of].kind == "double"
+        else each
+        for name, each in functions.items()
+    }
+
+
 def with_one_order_of_ties(functions: Mapping[str, WindowExpr | FrameExpr]) -> Mapping[str, WindowExpr | FrameExpr]:
     """Return functions of which those that depend on the order of ties are all over frames, if one is.
 
@@ -244,6 +256,9 @@ def _type_in_frame(name: str, function: FrameExpr, schema: Schema) -> Type:
             return Type("int", 0, 0, rows)
         case "value":
             is_in = frame.has_row and function.place in (0, -1)
+        case "sum" if of.kind == "double":
+            is_in = frame.has_row and not of.nullable
+            of = DOUBLE
         case "sum" if of.kind == "int":
             if max(abs(of.low), abs(of.high)) * rows > LARGEST:
                 actual, remedy = f"{name} = {function.of} ({of})", "narrow its bounds, or those of the rows"

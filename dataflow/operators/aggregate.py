@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import accumulate
 from typing import ClassVar, Literal, Protocol
 
 from deltamark.dataflow.builder.keys import Key, key_columns, key_ids, key_of, key_values
@@ -13,7 +14,16 @@ from deltamark.dataflow.builder.stream import Stream
 from deltamark.dataflow.builder.terms import evaluate
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, view
 from deltamark.dataflow.kernels.core.steps import Step
-from deltamark.dataflow.kernels.groups.aggregate import AGGREGATE, AggregateBlock, Group, group_words
+from deltamark.dataflow.kernels.groups.aggregate import AGGREGATE, SUM, AggregateBlock, Group, group_words
+from deltamark.dataflow.kernels.groups.double_moments import (
+    CORRELATION,
+    OF_SAMPLE,
+    OF_TWO,
+    ROOT,
+    SCRATCH_WORDS,
+    moment_words,
+)
+from deltamark.dataflow.kernels.groups.double_sums import SUM_WORDS
 from deltamark.dataflow.kernels.hashing import hash_map
 from deltamark.dataflow.kernels.parallel.prefix_aggregate import PREFIX_AGGREGATE
 from deltamark.dataflow.operators.by_key import Grouped
@@ -24,7 +34,7 @@ from deltamark.dataflow.operators.interning import PlanValue
 from deltamark.dataflow.operators.linear import Filter, Negate, Project
 from deltamark.dataflow.operators.node import Emission, JoinReads, Keys, Placing, Requirement
 from deltamark.dataflow.plan.term_sql import by_columns, identifier, literal, sql
-from deltamark.dataflow.plan.terms import Term
+from deltamark.dataflow.plan.terms import OF_SAMPLES, ROOTS, ExactMoment, Term
 from deltamark.dataflow.types import LARGEST, Type, key_count
 from deltamark.errors import DeltamarkError
 
@@ -34,7 +44,10 @@ MAX_REPLICATED_GROUPS = 4096
 
 @dataclass(frozen=True)
 class Sum(PlanValue):
-    """One aggregated column: the sum of a term over a group, or (without a term) the number of its rows."""
+    """One aggregated column: the sum of a term over a group, or (without a term) the number of its rows.
+
+    Instead of a sum, an `ExactMoment` is computed of its terms.
+    """
 
     name: str
     kind: Literal["sum", "count"]
@@ -42,7 +55,24 @@ class Sum(PlanValue):
 
     def __str__(self) -> str:
         value = "count(*)" if self.term is None else f"sum({sql(self.term)})"
+        if isinstance(self.term, ExactMoment):
+            value = sql(self.term)
         return f"{value} AS {identifier(self.name)}"
+
+    @property
+    def values(self) -> tuple[Term, ...]:
+        """The terms that are computed for each row."""
+        if self.term is None:
+            return ()
+        return self.term.args if isinstance(self.term, ExactMoment) else (self.term,)
+
+    def of_values(self, columns: Mapping[Term, Term]) -> Sum:
+        """Return the sum of columns that have the values. columns: by the terms that are computed for each row."""
+        if self.term is None:
+            return self
+        is_moment = isinstance(self.term, ExactMoment)
+        term = self.term.with_args(tuple(columns[each] for each in self.values)) if is_moment else columns[self.term]
+        return replace(self, term=term)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,8 +85,8 @@ class Aggregate(Grouped):
 
     @property
     def terms(self) -> list[Term]:
-        """The terms that are summed, each once."""
-        return list(dict.fromkeys(each.term for each in self.sums if each.term is not None))
+        """The terms that are computed for each row, each once."""
+        return list(dict.fromkeys(term for each in self.sums for term in each.values))
 
     def description(self, required: Collection[str]) -> str:
         return ": ".join(filter(None, [by_columns(self.keys), ", ".join(map(str, self.sums))]))
@@ -141,7 +171,7 @@ class Groups:
 def _sum_out_of_bounds(block: AggregateBlock) -> tuple[int, int] | None:
     """Return the number of the sum that has made an aggregate fail, and the sum; None if a count of rows has."""
     sums, values = block.sums, view(block.values.address, block.sums)
-    group = Group(block.state[group_words(sums, block.doubles) * block.error_group :].address)
+    group = Group(block.state[group_words(sums, block.double_words) * block.error_group :].address)
     numbers, bounds = view(group.numbers.address, 2 * sums + 2), view(block.bounds.address, 2 * sums)
     if numbers[1] < 0:
         return None
@@ -153,28 +183,63 @@ def _sum_out_of_bounds(block: AggregateBlock) -> tuple[int, int] | None:
     return None
 
 
+@dataclass(frozen=True)
+class _Summed:
+    """The vectors of a sum, none for a count, and its function, which is that of a moment or SUM."""
+
+    cells: tuple[VectorAddress, ...]
+    function: int = SUM
+
+    @classmethod
+    def of(cls, stream: Stream, column: Sum) -> _Summed:
+        """Compute the vectors of a sum."""
+        cells = tuple(evaluate(stream, term) for term in column.values)
+        return cls(cells, moment_function(column.term)) if isinstance(column.term, ExactMoment) else cls(cells)
+
+    @property
+    def state_words(self) -> int:
+        """The words of the exact state of a sum or a moment of doubles."""
+        return SUM_WORDS if self.function == SUM else moment_words(self.function)
+
+
+def moment_function(term: ExactMoment) -> int:
+    """Return the bits by which the kernel knows a moment."""
+    name = term.function
+    bits = OF_SAMPLE * (name in OF_SAMPLES) + ROOT * (name in ROOTS) + CORRELATION * (name == "corr")
+    return bits + OF_TWO * (len(term.numbers) > 1)
+
+
 def _aggregate(stream: Stream, node: Aggregate, append: AppendOperator) -> Stream:
     program, reserve, unset = stream.program, stream.program.memory.reserve, stream.program.memory.reserve_unset
     names, types = node.keys, tuple(node.schema[name] for name in node.keys)
-    summed = {each.name: 0 if each.term is None else evaluate(stream, each.term) for each in node.sums}
-    sums = {cell: name for name, cell in summed.items()}  # sums of one vector are computed once
+    summed = {each.name: _Summed.of(stream, each) for each in node.sums}
+    sums = {each: name for name, each in summed.items()}  # sums of one vector are computed once
     key = key_of(stream, names, types)
     bounds = [node.schema[name] for name in sums.values()]
     doubles = [at for at, type_ in enumerate(bounds) if type_.kind == "double"]
-    words = int(group_words(len(sums), len(doubles)))
+    of_doubles = [list(sums)[at] for at in doubles]
+    ends = list(accumulate(each.state_words for each in of_doubles))
+    words = int(group_words(len(sums), sum(ends[-1:])))
     keys = key_ids(program, key, row_count(node), stream.size, state_words=words)
     size, time, diff, out_key = program.cell(), *(program.vector() for _ in range(3))
-    out = {cell: program.vector() for cell in sums}
-    columns = {name: out[cell] for name, cell in summed.items()}
+    out = {each: program.vector() for each in sums}
+    columns = {name: out[each] for name, each in summed.items()}
     state = reserve(keys.capacity * words)
     block = append(
         AGGREGATE, size=stream.size, time=stream.time, diff=stream.diff, key=key.cell,
-        keys=keys.block, frontier=program.frontier, sums=len(sums), values=program.table(list(sums)), state=state,
+        keys=keys.block, frontier=program.frontier, sums=len(sums), state=state,
+        values=program.table([each.cells[0] if each.cells else 0 for each in sums]),
         saved=unset(UNBOUNDED_WORDS), touched=unset(UNBOUNDED_WORDS), out_size=size, out_time=time, out_diff=diff,
         out_key=out_key, out=program.table(list(out.values())),
         bounds=program.table([bound for type_ in bounds for bound in (type_.low, type_.high)]),
         slice_values=program.words(max(len(sums), 1)), slice_out=program.words(max(len(sums), 1)),
-        doubles=len(doubles), double_sums=program.table(doubles), slice_doubles=program.words(max(len(doubles), 1)),
+        doubles=len(doubles), double_words=sum(ends[-1:]), slice_doubles=program.words(2 * len(doubles) + 1),
+        double_sums=program.table([
+            word for place, each, end in zip(doubles, of_doubles, ends, strict=True)
+            for word in (place, end - each.state_words, each.function)
+        ]),
+        others=program.table([each.cells[1] if len(each.cells) > 1 else 0 for each in of_doubles]),
+        scratch=program.words(SCRATCH_WORDS if any(each.function != SUM for each in of_doubles) else 0),
     )  # fmt: skip
     program.add_state(Groups(program, AggregateBlock(block), tuple(names), types, key, bounds))
     if key.interner is not None:

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from deltamark.dataflow.builder.stream import Stream
+from deltamark.dataflow.kernels.groups.double_sums import COUNTED_WORDS
 from deltamark.dataflow.kernels.groups.frame_values import STATE_WORDS, SUMMED, TILED
 from deltamark.dataflow.kernels.groups.frames import FRAMES
 from deltamark.dataflow.kernels.groups.grouped_rows import RowRecord
-from deltamark.dataflow.kernels.ordered.btree import VERSIONS
+from deltamark.dataflow.kernels.ordered.btree import COUNT, LARGEST, ROWS, SMALLEST, SUM, SUM_OF_DOUBLES, VERSIONS
 from deltamark.dataflow.operators.grouped_rows import RowInput, grouped_rows
 from deltamark.dataflow.operators.in_order import InOrder, RowFunction, StoredOrder
 from deltamark.dataflow.operators.interning import PlanValue
@@ -33,9 +34,10 @@ Exclusion = Literal["nothing", "row", "peers", "ties"]
 EXCLUSIONS: tuple[Exclusion, ...] = Exclusion.__args__  # type: ignore[attr-defined]
 
 Summary = Literal["rows", "count", "sum", "smallest", "largest"]
-"""Functions of all rows of a frame, in the order of the kinds of sums of a tree."""
+"""Functions of all rows of a frame."""
 
-SUMMARIES: tuple[Summary, ...] = Summary.__args__  # type: ignore[attr-defined]
+KINDS: dict[Summary, int] = {"rows": ROWS, "count": COUNT, "sum": SUM, "smallest": SMALLEST, "largest": LARGEST}
+"""The kinds of sums of a tree."""
 
 
 @dataclass(frozen=True)
@@ -118,11 +120,16 @@ class Frames(InOrder):
         sums = list(dict.fromkeys([("rows", ""), *map(_sum, self.functions)]))
         summed = {each.frame for each in self.functions if each.function not in ("value", "tile")}
         arguments = [_argument(self, stored, each) for each in self.functions]
+        kinds = [self._kind(*each) for each in sums]
+        words_of = [COUNTED_WORDS if each == SUM_OF_DOUBLES else 1 for each in kinds]
         of_sums = [stored.argument(self, of) for _, of in sums]
-        in_record = RowRecord.size_in_words
+        in_record, size = RowRecord.size_in_words, sum(words_of)
         order = replace(
             stored.order, copies_word=in_record + len(stored.columns),
-            sums=[(SUMMARIES.index(kind), in_record + at) for (kind, _), at in zip(sums, of_sums, strict=True)],
+            sums=[
+                word for kind, at, more in zip(kinds, of_sums, words_of, strict=True)
+                for word in ((kind, in_record + at), *((ROWS, 0),) * (more - 1))
+            ],
         )  # fmt: skip
         words, table = program.words, program.table
         return grouped_rows(
@@ -134,15 +141,21 @@ class Frames(InOrder):
             without=table([EXCLUSIONS.index(each.without) for each in own]),
             is_summed=table([int(each in summed) for each in own]),
             frame_of=table([own.index(each.frame) for each in self.functions]),
-            items=table([sums.index(_sum(each)) for each in self.functions]),
+            items=table([sum(words_of[: sums.index(_sum(each))]) for each in self.functions]),
             arguments=table(arguments),
             places=table([each.place for each in self.functions]),
             is_open_before=int(any(each.start.unit == "all" for each in own)),
             is_open_behind=int(any(each.stop.unit == "all" for each in own)),
-            most_rows=self.rows.schema.rows, sums=words(len(sums) * len(own)), counted=words(len(sums)),
+            most_rows=self.rows.schema.rows, sums=words(VERSIONS * size * len(own)), counted=words(size),
             old_spans=words(2 * len(own)), new_spans=words(2 * len(own)), group_start=words(VERSIONS),
             group_stop=words(VERSIONS), place=words(VERSIONS), change_place=words(VERSIONS),
         )  # fmt: skip
+
+    def _kind(self, summary: Summary, of: str) -> int:
+        """Return the kind of a sum of the tree."""
+        if summary == "sum" and self.rows.schema[of].kind == "double":
+            return SUM_OF_DOUBLES
+        return KINDS[summary]
 
 
 def _sum(function: FrameFunction) -> tuple[Summary, str]:

@@ -134,7 +134,8 @@ class GroupedState:
 class RowOrder:
     """The words of a record by which rows are in order: the first one, their number, and which are numbers of texts.
 
-    sums: the kinds of the sums of a tree, with the words that they read; copies_word: that of the first weight.
+    sums: the kinds of the sums of a tree, with the words that they read, for each word of the sums of a node;
+    copies_word: that of the first weight.
     """
 
     first_word: int

@@ -25,6 +25,7 @@ from deltamark.dataflow.plan.terms import (
     DoubleArithmetic,
     DoubleFunction,
     Equal,
+    ExactMoment,
     FromDouble,
     IsNull,
     Less,
@@ -137,7 +138,7 @@ def _written(term: Term) -> tuple[str, int]:
             return _like(text, pattern, escape), COMPARISON
         case TextCall():
             return _called(term), ATOM
-        case Moment(function):
+        case Moment(function) | ExactMoment(function):
             return f"{function}({', '.join(map(sql, term.args))})", ATOM
         case DoubleArithmetic(left, right, "atan2" as name):
             return f"{name}({sql(left)}, {sql(right)})", ATOM

@@ -105,7 +105,7 @@ def _derive(term: PlanTerm, values: tuple[object, ...]) -> None:
             args = term.conditions
         case TextCall():
             args = term.arguments
-        case Moment():
+        case Moment() | ExactMoment():
             args = term.numbers
         case _:
             args = tuple(each for each in values if isinstance(each, PlanTerm))
@@ -278,6 +278,25 @@ class Moment(PlanTerm):
 
 
 @dataclass(frozen=True, eq=False, slots=True)
+class ExactMoment(PlanTerm):
+    """A variance, a covariance or a correlation of doubles over a group, which only an aggregate computes.
+
+    Rows in which a number is NULL do not count. It is 0 for too few rows.
+    """
+
+    function: str
+    numbers: tuple[Term, ...]
+    type = DOUBLE
+
+    @property
+    def parameter(self) -> object:
+        return self.function
+
+    def with_args(self, args: tuple[Term, ...]) -> ExactMoment:
+        return ExactMoment(self.function, args)
+
+
+@dataclass(frozen=True, eq=False, slots=True)
 class TextCall(PlanTerm):
     """A function of texts and numbers. function: one of `kernels.text.calls`, or regexp_matches.
 
@@ -427,7 +446,7 @@ class Match(_Condition):
 Term: TypeAlias = (
     Column | Constant | Add | Subtract | Multiply | Quotient | Table | When | Coalesce | Passes | Text | Substring
     | TextCall | Equal | Less | And | Or | Not | IsNull | Lookup | Member | Match | Checked | ToDouble | FromDouble
-    | DoubleArithmetic | DoubleFunction | Moment
+    | DoubleArithmetic | DoubleFunction | Moment | ExactMoment
 )
 # fmt: on
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Callable, Mapping
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
@@ -13,10 +14,12 @@ from deltamark.dataflow.plan.terms import (
     TRUE,
     Add,
     Constant,
+    Less,
     Ratio,
     Subtract,
     Table,
     Term,
+    When,
     number,
 )
 from deltamark.dataflow.scalars import doubles, numbers, times
@@ -131,6 +134,23 @@ def later(day: Term, months: int, days: int) -> Term:
     return Table(day, day.type.low, values, date_type(min(values), max(values)))
 
 
+def months_later(day: Term, months: Term) -> Term:
+    """Add a number of months to a date; a day that the month lacks becomes its last."""
+    count = terms.total(_counted(day, lambda each: each.year * 12 + each.month - 1), months)
+    low, high = count.type.low, count.type.high
+    if not FIRST_MONTH <= low <= high < LAST_MONTH:
+        raise unsupported("a date that may lie outside the years 1 to 9999", NARROWER)
+    starts = [(dt.date(each // 12, each % 12 + 1, 1) - EPOCH).days for each in range(low, high + 2)]
+    places = tuple(behind - start - 1 for start, behind in pairwise(starts))
+    first = Table(count, low, tuple(starts[:-1]), date_type(starts[0], starts[-2]))
+    last = Table(count, low, places, integer(27, 30))
+    place = _counted(day, lambda each: each.day - 1)
+    return moved(Add, first, When(Less(place, last), place, last, integer(0, 30)))
+
+
+FIRST_MONTH, LAST_MONTH = 12, 12 * 9999 + 11
+"""The months since year 0 of the first date that Python has, and of the last one."""
+
 NARROWER = "declare narrower bounds of the column"
 
 MOST_DAYS = 1 << 20
@@ -217,6 +237,29 @@ def interval_of(unit: str) -> Function:
         return Value(times.as_interval(found), count.null)
 
     return Function(f"to_{unit}s", compute)
+
+
+MONTHS = {"to_months": 1, "to_quarters": 3, "to_years": 12, "to_decades": 120}
+"""The functions that make an interval of a number of units, with the months of a unit."""
+
+
+def _only_added(of: Call[object], _: Value) -> Value:
+    raise unsupported(f"{of.name} that is not added to a date or a timestamp")
+
+
+def later_by(months: int) -> Function:
+    """Return the function that adds a number of units to a time. months: those of a unit; negative ones subtract."""
+
+    def compute(of: Call[object], day: Value, count: Value) -> Value:
+        missing = either(day.null, count.null)
+        if missing is TRUE:
+            return value_of(constant(of.type, None))
+        term, whole = _date(of, day), numbers.exact_number(of, count)
+        if whole.type.scale:
+            raise unsupported("an interval of a number with decimal places")
+        return Value(times.later_by(term, terms.product(whole, number(months)), months_later), missing)
+
+    return Function("+", compute)
 
 
 NORMALIZED = Function("normalized_interval", lambda _, interval: interval)
@@ -308,7 +351,7 @@ _OTHERS = (
     Function("date_part", _named_part("")), Function("date_trunc", _named_part("trunc ")),
     Function("date_diff", _date_diff), *map(_of_double, DOUBLE_FUNCTIONS), _of_two_doubles("pow", "**"),
     _of_two_doubles("atan2", "atan2"),
-    *map(interval_of, times.LENGTHS), NORMALIZED,
+    *map(interval_of, times.LENGTHS), NORMALIZED, *(Function(name, _only_added) for name in MONTHS),
     *(Function(name, _part(name)) for name in ("last_day", "epoch", *PARTS, *times.PARTS, *times.EPOCHS)),
 )  # fmt: skip
 _ALIASES = {

@@ -11,6 +11,7 @@ from deltamark.dataflow.plan.terms import (
     OF_SAMPLES,
     Checked,
     Equal,
+    ExactMoment,
     Less,
     Moment,
     Multiply,
@@ -19,6 +20,7 @@ from deltamark.dataflow.plan.terms import (
     number,
     product,
     quotient,
+    to_double,
 )
 from deltamark.dataflow.scalars.values import Value
 from deltamark.dataflow.types import LARGEST, Type, integer
@@ -34,11 +36,21 @@ Digits = tuple[Term, Term]
 
 @dataclass(frozen=True)
 class MomentSums:
-    """The sums of a moment of one or two numbers. rows: a bound on the number of rows."""
+    """The sums of a moment of one or two numbers, or the moment itself if one is a double.
+
+    rows: a bound on the number of rows. Rows in which a double is NULL do not count.
+    """
 
     function: str
     numbers: tuple[Term, ...]
     rows: int
+
+    @cached_property
+    def _exact(self) -> ExactMoment | None:
+        """The moment of doubles, which an aggregate computes."""
+        if all(each.type.kind != "double" for each in self.numbers):
+            return None
+        return ExactMoment(self.function, tuple(map(to_double, self.numbers)))
 
     @cached_property
     def _comoments(self) -> list[tuple[Term, ...]]:
@@ -50,15 +62,20 @@ class MomentSums:
     @property
     def summands(self) -> list[Term]:
         """The terms whose sums are needed, each once."""
+        if self._exact is not None:
+            return [self._exact]
         return list(dict.fromkeys(term for each in self._comoments for term in each if term is not NO_DIGIT))
 
     def value(self, count: Term, sums: Mapping[Term, Term]) -> Value:
         """Return the moment, as a double. count: the number of rows; sums: those of the summands."""
-        numbers = (count, *(sums.get(term, term) for each in self._comoments for term in each))
-        scale = self.numbers[0].type.scale + self.numbers[-1].type.scale
         least = 2 if self.function in OF_SAMPLES else 1
         few = Less(count, number(least)) if least > 1 else Equal(count, number(0))
-        return Value(Moment(self.function, numbers, scale), None if count.type.low >= least else few)
+        missing = None if count.type.low >= least else few
+        if self._exact is not None:
+            return Value(sums[self._exact], missing)
+        numbers = (count, *(sums.get(term, term) for each in self._comoments for term in each))
+        scale = self.numbers[0].type.scale + self.numbers[-1].type.scale
+        return Value(Moment(self.function, numbers, scale), missing)
 
 
 def _digits(left: Term, right: Term, rows: int) -> Digits:

@@ -134,6 +134,18 @@ def shifted(term: Term, interval: Interval, later: Callable[[Term, int, int], Te
     return _moved(term, interval.micros)
 
 
+def later_by(term: Term, months: Term, later: Callable[[Term, Term], Term]) -> Term:
+    """Add a number of months to a date, a timestamp or a time. later: adds them to a date."""
+    match term.type.kind:
+        case "date":
+            return later(term, months)
+        case "time":
+            return term
+        case "timestamp" | "timestamptz":
+            return as_timestamp(at(later(day_of(term), months), time_of(term)), term.type.kind)
+    raise unsupported("an interval of months added to an interval")
+
+
 def combined(
     kind: type[Add | Subtract], left: Term, right: Term, compute: Callable[[Term, Term], Term] | None = None
 ) -> Term:

@@ -17,7 +17,7 @@ from deltamark.dataflow.scalars.expressions import (
     Interval,
     SqlType,
 )
-from deltamark.dataflow.scalars.functions import DIVIDE, FUNCTIONS, NORMALIZED, WHOLE_QUOTIENT, bucket
+from deltamark.dataflow.scalars.functions import DIVIDE, FUNCTIONS, MONTHS, NORMALIZED, WHOLE_QUOTIENT, bucket, later_by
 from deltamark.dataflow.scalars.texts import ILIKE, LIKE, PREFIX, SPLIT_PART
 from deltamark.dataflow.scalars.values import DOUBLES
 from deltamark.dataflow.sql.fragments import Json, objects, raises_for_several_rows
@@ -326,6 +326,9 @@ def _shifted(sign: str, args: Args, intervals: Sequence[bool], type_: SqlType, p
         case tree.Constant(value=Interval() as interval), [day] if not all(intervals):
             by = 1 if sign == "+" else -1
             return tree.Shifted(day, Interval(*(by * each for each in interval)), place)
+        case tree.Call(function, (count,)), [day] if function.name in MONTHS and not all(intervals):
+            months = MONTHS[function.name] if sign == "+" else -MONTHS[function.name]
+            return tree.Call(later_by(months), (day, count), type_, place)
     return tree.Call(FUNCTIONS[sign], args, type_, place)
 
 

@@ -45,6 +45,7 @@ from deltamark.dataflow.scalars.values import (
     chosen,
     known_column,
     negated,
+    nullable_term,
     positive,
     surely,
     value_of,
@@ -189,8 +190,13 @@ class Pieces:
         """Add the sums that make a variance, a covariance or a correlation."""
         given = [value_of(rows.cell(each)) for each in call.args]
         known = reduce(both, (negated(each.null) for each in given), condition)
-        numbers = [_exact(each, call) for each in given]
-        terms = (chosen(surely(known), each, number(0, each.type.scale)) for each in numbers)
+        terms: Iterable[Term]
+        if any(isinstance(each.term, Ratio) or is_double(each.term) for each in given):
+            missing = None if known is TRUE else negated(known)
+            terms = (nullable_term(_in_double(each, call), missing) for each in given)
+        else:
+            numbers = [summand(each.term, call)[0] for each in given]
+            terms = (chosen(surely(known), each, number(0, each.type.scale)) for each in numbers)
         moment = MomentSums(call.function, tuple(terms), rows.collection.schema.rows)
         names = {term: self._added(sums, SumExpr(term)) for term in moment.summands}
         return partial(_moment, moment, names, self._counted(known, sums))
@@ -286,12 +292,9 @@ def summand(term: Term | Ratio, call: AggregateCall) -> tuple[Term, Term | None]
     return term, divisor
 
 
-def _exact(value: Value, call: AggregateCall) -> Term:
-    """Return a number of which a moment is made."""
-    if isinstance(value.term, Ratio) or as_number(value.term).type.kind != "int":
-        remedy = f"cast it to a decimal: {call.name}(CAST(x AS DECIMAL(18, 4)))"
-        raise unsupported(f"{call.name} of a value that is no exact number", call.place, remedy)
-    return as_number(value.term)
+def _in_double(value: Value, call: AggregateCall) -> Term:
+    """Return a number as a double."""
+    return in_double(value.term if isinstance(value.term, Ratio) else summand(value.term, call)[0])
 
 
 def _moment(moment: MomentSums, names: Mapping[Term, str], counted: str, types: Types) -> Value:

@@ -19,6 +19,7 @@ from deltamark.dataflow.operators.frames import Bound, Exclusion, Frame, Summary
 from deltamark.dataflow.operators.window import State
 from deltamark.dataflow.plan.terms import Ratio, Term, difference, number, product
 from deltamark.dataflow.scalars import values
+from deltamark.dataflow.scalars.doubles import in_double, is_double
 from deltamark.dataflow.scalars.evaluator import evaluate
 from deltamark.dataflow.scalars.expressions import (
     Case,
@@ -273,8 +274,6 @@ class _Windows:
             kind: Summary = "smallest" if EXTREMES[call.function] == "smallest" else "largest"
             return partial(_stored_as, self._in_frame(call, kind, name), cell)
         term, divisor = summand(value.term, call.aggregate)
-        if term.type.kind == "double":
-            raise unsupported(f"{call.aggregate.name} of doubles over a frame", call.place)
         summed = self._in_frame(call, "sum", self._stored(Value(term, missing)))
         if call.function not in MEANS:
             return partial(_divided, summed, divisor)
@@ -388,6 +387,8 @@ def _mean(summed: str, counted: str, divisor: Term | None, types: Types) -> Cell
     value, count = (values.stored_value(each, types[each]) for each in (summed, counted))
     assert not isinstance(value.term, Ratio)
     assert not isinstance(count.term, Ratio)
+    if is_double(value.term):
+        return Value(in_double(Ratio(value.term, count.term)), value.null)
     below = positive(count.term)
     return Value(Ratio(value.term, below if divisor is None else product(below, divisor)), value.null)
 

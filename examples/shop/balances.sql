@@ -1,5 +1,5 @@
 -- the amount of each order, and what its customer has spent until then
-SELECT customer_id, placed, order_id, amount, sum(amount::DECIMAL(12, 2)) OVER (
+SELECT customer_id, placed, order_id, amount, sum(amount) OVER (
     PARTITION BY customer_id ORDER BY placed, order_id
 ) AS balance
 FROM (

@@ -1,5 +1,5 @@
 -- the revenue of each day, and of the seven days that end with it
-SELECT day, revenue, sum(revenue::DECIMAL(12, 2)) OVER (
+SELECT day, revenue, sum(revenue) OVER (
     ORDER BY day RANGE BETWEEN INTERVAL 6 DAYS PRECEDING AND CURRENT ROW
 ) AS week
 FROM (

@@ -35,6 +35,7 @@ CONSTRUCTS = {
     "WITH RECURSIVE", "rows compared by =", "IN list of rows",
     "median", "quantile_disc in order", "first in order", "any_value in order", "arg_max in order", "bit_and",
     "bit_xor", "stddev_samp", "var_pop", "string_agg in order", "timestamp - timestamp", "sqrt",
+    "moment of doubles", "months of a column",
 }  # fmt: skip
 
 

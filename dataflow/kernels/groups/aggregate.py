@@ -13,7 +13,8 @@ from deltamark.dataflow.kernels.core.blocks import Array, Arrays, Block, Cell, I
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import add_product, prefetch
 from deltamark.dataflow.kernels.core.steps import step
-from deltamark.dataflow.kernels.groups.double_sums import SUM_WORDS, add_double, rounded_sum
+from deltamark.dataflow.kernels.groups.double_moments import add_values, moment
+from deltamark.dataflow.kernels.groups.double_sums import add_double, rounded_sum
 from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, add, key_of, prefetch_entry, remove
 from deltamark.dataflow.kernels.status import FAILED
 
@@ -29,8 +30,8 @@ class Group(Block):
     padding: int
     """With it, the state of a group with two sums fills a cache line."""
     numbers: Inline
-    """The number of rows, then the sums, then the exact sums of doubles: see `double_sums`. A sum of doubles is stored
-    twice, and its number is the rounded one as of the end of a time."""
+    """The number of rows, then the sums, then the exact sums and moments of doubles: see `double_sums` and
+    `double_moments`. One of these is stored twice, and its number is the rounded one as of the end of a time."""
 
 
 class AggregateBlock(Operator):
@@ -64,23 +65,34 @@ class AggregateBlock(Operator):
     """For each sum the least and the largest value of its column."""
     slice_values: Arrays
     slice_out: Arrays
-    """Scratch: the arrays of `values` and `out` during a slice; no address in `slice_values` for a sum of doubles."""
+    """Scratch: the arrays of `values` and `out` during a slice; no address in `slice_values` for doubles."""
     doubles: int = 0
-    """The number of sums of doubles."""
+    """The number of sums and moments of doubles."""
+    double_words: int = 0
+    """The words of their exact states."""
     double_sums: Array
-    """For each sum of doubles its place among the sums."""
+    """For each of them its place among the sums, the first word of its state behind these, and its function."""
+    others: Vectors
+    """For each of them its second column, or no address if it has one."""
     slice_doubles: Arrays
-    """Scratch: the arrays of the doubles during a slice."""
+    """Scratch: the arrays of the doubles during a slice, two for each of them."""
+    scratch: Array
+    """Scratch of `double_moments.moment`."""
     live: int = 0
     """The number of groups that have a row."""
     error_group: int = 0
     """The key id whose number of rows is negative, or one of whose sums is out of bounds, after a failure."""
 
 
+PLACE, STATE, FUNCTION, DOUBLE_SUM_WORDS = range(4)
+"""The words of an entry of `double_sums`. The function is that of a moment, or SUM."""
+SUM = -1
+
+
 @inline
-def group_words(sums: int, doubles: int = 0) -> int:
+def group_words(sums: int, double_words: int = 0) -> int:
     """Return the size of a group's state."""
-    return 2 * sums + 4 + doubles * SUM_WORDS
+    return 2 * sums + 4 + double_words
 
 
 @inline
@@ -96,7 +108,7 @@ def aggregate(op: AggregateBlock) -> int:
     sums, values, out, frontier = op.sums, op.slice_values, op.slice_out, op.frontier
     state, saved, touched = op.state, op.saved, op.touched
     doubles = op.doubles
-    words, hashed, low = group_words(sums, doubles), keys.hashed != 0, keys.low
+    words, hashed, low = group_words(sums, op.double_words), keys.hashed != 0, keys.low
     opened, now, rows, live, status = op.touched_count, op.open_time, 0, op.live, 0
     for at in range(size):
         ahead = key[min(at + AHEAD, size - 1)]
@@ -144,8 +156,10 @@ def resolve(op: AggregateBlock) -> None:
         slice_values[index] = _array_of(values[index])
         slice_out[index] = Array(Array(out[index])[0])
     for index in range(op.doubles):
-        place = op.double_sums[index]
-        op.slice_doubles[index] = slice_values[place]
+        place = op.double_sums[DOUBLE_SUM_WORDS * index + PLACE]
+        first, other = slice_values[place], _array_of(Array(op.others.address)[index])
+        op.slice_doubles[2 * index] = first
+        op.slice_doubles[2 * index + 1] = other if other.address != 0 else first
         slice_values[place] = Array(0)
 
 
@@ -176,21 +190,32 @@ def _add_row(group: Group, values: Arrays, sums: int, at: int, diff: int) -> Non
             add_product(numbers[2 * index + 2 :].address, diff, column[at])
 
 
+@inline
+def _double_state(op: AggregateBlock, group: Group, index: int) -> Array:
+    """Return the exact state of a sum or a moment of doubles."""
+    return group.numbers[2 * op.sums + 2 + op.double_sums[DOUBLE_SUM_WORDS * index + STATE] :]
+
+
 @kernel
 def _add_doubles(op: AggregateBlock, group: Group, at: int, diff: int) -> None:
     """Add the doubles of an update to the exact sums of its group."""
-    numbers, columns = group.numbers, op.slice_doubles
     for index in range(op.doubles):
-        add_double(numbers[2 * op.sums + 2 + SUM_WORDS * index :], columns[index][at], diff)
+        state, function = _double_state(op, group, index), op.double_sums[DOUBLE_SUM_WORDS * index + FUNCTION]
+        value = op.slice_doubles[2 * index][at]
+        if function == SUM:
+            add_double(state, value, diff)
+        else:
+            add_values(state, function, value, op.slice_doubles[2 * index + 1][at], diff)
 
 
 @kernel
 def _round_doubles(op: AggregateBlock, group: Group) -> None:
-    """Round the exact sums of a group."""
+    """Round the exact sums and moments of a group."""
     numbers = group.numbers
     for index in range(op.doubles):
-        place = 2 * op.double_sums[index] + 2
-        number = rounded_sum(numbers[2 * op.sums + 2 + SUM_WORDS * index :])
+        state, function = _double_state(op, group, index), op.double_sums[DOUBLE_SUM_WORDS * index + FUNCTION]
+        place = 2 * op.double_sums[DOUBLE_SUM_WORDS * index + PLACE] + 2
+        number = rounded_sum(state) if function == SUM else moment(state, function, op.scratch)
         numbers[place] = number
         numbers[place + 1] = number >> 63
 
@@ -239,7 +264,7 @@ def _apply_lone_row(
 def end_time(op: AggregateBlock, out: Arrays, rows: int, live: int, opened: int) -> tuple[int, int, int]:
     """Emit what the open time has changed; return the size of the output, the number of live groups, and a status."""
     sums, keys, now, values = op.sums, op.keys, op.open_time, Array(op.values.address)
-    words = group_words(sums, op.doubles)
+    words = group_words(sums, op.double_words)
     for place in range(opened):
         key_id = op.touched[place]
         new, old = group_at(op.state, words, key_id), group_at(op.saved, words, place)
@@ -313,7 +338,7 @@ def _is_outside(number: Array, bounds: Array, index: int) -> bool:
 @kernel
 def _forget(op: AggregateBlock, key_id: int, group: Group) -> None:
     """Free the id of a group without rows, unless it has sums, as it may while weights of both signs are live."""
-    for word in range(group_words(op.sums, op.doubles) - 2):
+    for word in range(group_words(op.sums, op.double_words) - 2):
         if group.numbers[word] != 0:
             return
     remove(op.keys, key_of(op.keys, key_id))

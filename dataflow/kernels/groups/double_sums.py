@@ -9,7 +9,7 @@ from __future__ import annotations
 from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import add_shifted_product, leading_zeros
-from deltamark.dataflow.types import INFINITY, NAN
+from deltamark.dataflow.types import INFINITY, NAN, NULL
 
 DIGITS = 34
 """The words of a sum in units of 2**-1074, low word first, in the complement of two: 2098 bits of doubles, 63 bits of
@@ -19,6 +19,9 @@ NANS, INFINITIES, NEGATIVE_INFINITIES = DIGITS, DIGITS + 1, DIGITS + 2
 """The words behind them: the numbers of rows whose values are no finite numbers."""
 
 SUM_WORDS = DIGITS + 3
+
+COUNTED_WORDS = SUM_WORDS + 1
+"""The words of a sum with the number of its values in the last one, of which 0 makes it NULL."""
 
 FRACTION = 52
 """The bits of a double behind the first one, which is not stored."""
@@ -32,18 +35,55 @@ def add_double(total: Array, stored: int, weight: int) -> None:
         place = NANS if stored == NAN else (INFINITIES if stored > 0 else NEGATIVE_INFINITIES)
         total[place] = total[place] + weight
         return
-    exponent, mantissa = size >> FRACTION, size & ((1 << FRACTION) - 1)
-    shift = max(exponent - 1, 0)
-    if exponent > 0:
+    add_digits(total, DIGITS, mantissa_of(stored), weight, shift_of(stored))
+
+
+@inline
+def shift_of(stored: int) -> int:
+    """Return the power of two in units of which a finite double has a whole mantissa, counted from 2**-1074."""
+    return max(((stored if stored >= 0 else ~stored) >> FRACTION) - 1, 0)
+
+
+@inline
+def mantissa_of(stored: int) -> int:
+    """Return the mantissa of a finite double, a whole number with its sign."""
+    size = stored if stored >= 0 else ~stored
+    mantissa = size & ((1 << FRACTION) - 1)
+    if size >> FRACTION > 0:
         mantissa |= 1 << FRACTION
+    return mantissa if stored >= 0 else -mantissa
+
+
+@kernel
+def add_digits(total: Array, digits: int, mantissa: int, weight: int, shift: int) -> None:
+    """Add mantissa * weight * 2**shift to a number of some words, low word first."""
     word = shift >> 6
-    carry = add_shifted_product(total[word:].address, mantissa if stored >= 0 else -mantissa, weight, shift & 63)
+    carry = add_shifted_product(total[word:].address, mantissa, weight, shift & 63)
     word += 3
-    while carry != 0 and word < DIGITS:
+    while carry != 0 and word < digits:
         before = total[word]
         total[word] = before + carry
         carry = carry if before == (-1 if carry > 0 else 0) else 0
         word += 1
+
+
+@kernel
+def add_counted(total: Array, other: Array) -> None:
+    """Add a sum with the number of its values to another."""
+    carry = 0
+    for word in range(DIGITS):
+        a, b = total[word], other[word]
+        both = a + b + carry
+        total[word] = both
+        carry = (((a & b) | ((a | b) & ~both)) >> 63) & 1
+    for word in range(DIGITS, COUNTED_WORDS):
+        total[word] = total[word] + other[word]
+
+
+@kernel
+def rounded_counted(total: Array) -> int:
+    """Return the integer that stores the double nearest to a sum with the number of its values, or NULL for none."""
+    return NULL if total[SUM_WORDS] == 0 else rounded_sum(total)
 
 
 @kernel

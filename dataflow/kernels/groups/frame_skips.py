@@ -15,12 +15,14 @@ from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.groups.double_sums import SUM_WORDS
 from deltamark.dataflow.kernels.groups.frame_values import (
     ALL,
     BY_PEERS,
     BY_ROWS,
     NOTHING,
     PEERS,
+    SUMMED,
     TILED,
     VALUES,
     FramesBlock,
@@ -29,11 +31,12 @@ from deltamark.dataflow.kernels.groups.frame_values import (
     key_of,
     start_of,
     stop_of,
+    sums_of,
 )
 from deltamark.dataflow.kernels.groups.grouped_rows import record_at
 from deltamark.dataflow.kernels.groups.ordered_rows import are_peers
 from deltamark.dataflow.kernels.ordered import btree
-from deltamark.dataflow.kernels.ordered.btree import ROWS, SMALLEST, VERSIONS
+from deltamark.dataflow.kernels.ordered.btree import ROWS, SMALLEST, SUM_OF_DOUBLES, VERSIONS
 from deltamark.dataflow.types import NULL
 
 
@@ -119,7 +122,7 @@ def _equal_until(op: FramesBlock, slot: int, function: int, here: int, stop: int
     unit, begins_inside = op.starts[2 * frame], _begins_inside(op, frame)
     if argument == TILED or not _begins_by_change(op, slot, frame):
         return stop
-    if op.old_out[function] != op.new_out[function] or op.without[frame] != NOTHING:
+    if not _is_equal(op, function) or op.without[frame] != NOTHING:
         return here
     contains, is_behind = True, True
     for version in range(VERSIONS):
@@ -162,7 +165,7 @@ def _equal_from(op: FramesBlock, slot: int, function: int, stop: int) -> int:
     unit, here, ends_inside = op.stops[2 * frame], op.place[1], _ends_inside(op, frame)
     if argument == TILED or not _ends_by_change(op, slot, frame):
         return stop
-    if op.old_out[function] != op.new_out[function] or op.without[frame] != NOTHING:
+    if not _is_equal(op, function) or op.without[frame] != NOTHING:
         return here
     contains, is_before = True, True
     for version in range(VERSIONS):
@@ -184,6 +187,20 @@ def _equal_from(op: FramesBlock, slot: int, function: int, stop: int) -> int:
     if kind == ROWS and unit == BY_ROWS and ends_inside:
         return stop
     return _extreme_from(op, function, here, stop) if kind >= SMALLEST else here
+
+
+@kernel
+def _is_equal(op: FramesBlock, function: int) -> bool:
+    """Return whether a function has the same value for the current row in both versions, before it is rounded.
+
+    Sums of doubles that are rounded to the same number may differ, and so may what comes of them when others are added.
+    """
+    item, frame, equal = op.items[function], op.frame_of[function], op.old_out[function] == op.new_out[function]
+    if op.arguments[function] == SUMMED and op.order.kinds[item] == SUM_OF_DOUBLES:
+        old, new = sums_of(op, frame, 0)[item:], sums_of(op, frame, 1)[item:]
+        for word in range(SUM_WORDS):
+            equal &= old[word] == new[word]
+    return equal
 
 
 @inline

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import Array
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.groups.double_sums import rounded_counted
 from deltamark.dataflow.kernels.groups.grouped_rows import record_at
 from deltamark.dataflow.kernels.groups.ordered_rows import OrderedRowsBlock
 from deltamark.dataflow.kernels.ordered import btree
-from deltamark.dataflow.kernels.ordered.btree import LAST_SLOT, VERSIONS
+from deltamark.dataflow.kernels.ordered.btree import LAST_SLOT, SUM_OF_DOUBLES, VERSIONS
 from deltamark.dataflow.types import NULL
 
 ALL, BY_ROWS, PEERS, VALUES, BY_PEERS = range(5)
@@ -43,7 +44,7 @@ class FramesBlock(OrderedRowsBlock):
     frame_of: Array
     """For each function its frame."""
     items: Array
-    """For each function the sum of the tree that it reads, or by which it counts rows."""
+    """For each function the first word of the sum of the tree that it reads, or by which it counts rows."""
     arguments: Array
     """For each function the value of a record that it picks, SUMMED or TILED."""
     places: Array
@@ -55,7 +56,7 @@ class FramesBlock(OrderedRowsBlock):
     most_rows: int
     """The largest number of rows, for which the sums fit in 64 bits."""
     sums: Array
-    """Scratch: the sums of each frame."""
+    """Scratch: the sums of each frame of the current row in version 0, and then in version 1."""
     counted: Array
     """Scratch: the sums of the rows before a place."""
     old_spans: Array
@@ -94,9 +95,23 @@ def evaluate(op: FramesBlock, slot: int, version: int, place: int, values: Array
             low = op.group_start[version]
             values[function] = tile_of(place - low, op.group_stop[version] - low, op.places[function])
         elif op.arguments[function] == SUMMED:
-            values[function] = op.sums[op.order.items * frame + op.items[function]]
+            values[function] = _summed(op, function, version)
         else:
             values[function] = _picked(op, function, version, spans[2 * frame], spans[2 * frame + 1])
+
+
+@inline
+def sums_of(op: FramesBlock, frame: int, version: int) -> Array:
+    """Return the sums of a frame of the current row."""
+    return op.sums[op.order.items * (op.frames * version + frame) :]
+
+
+@kernel
+def _summed(op: FramesBlock, function: int, version: int) -> int:
+    """Return the value of a function that sums up the frame of the current row."""
+    item = op.items[function]
+    total = sums_of(op, op.frame_of[function], version)[item:]
+    return rounded_counted(total) if op.order.kinds[item] == SUM_OF_DOUBLES else total[0]
 
 
 @kernel
@@ -177,7 +192,7 @@ def is_missing(op: FramesBlock, slot: int) -> bool:
 def _sum_up(op: FramesBlock, slot: int, version: int, place: int, frame: int, spans: Array) -> None:
     """Sum up the rows of a frame, without those that it leaves out."""
     order, start, stop, without = op.order, spans[2 * frame], spans[2 * frame + 1], op.without[frame]
-    sums = op.sums[order.items * frame :]
+    sums = sums_of(op, frame, version)
     btree.clear_sums(order, sums)
     if without == NOTHING:
         btree.add_rows_between(order, version, start, stop, sums)

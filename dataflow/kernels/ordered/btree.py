@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from deltamark.dataflow.kernels.core.blocks import NONE, Array, Block, Inline
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.groups.double_sums import COUNTED_WORDS, SUM_WORDS, add_counted, add_double
 from deltamark.dataflow.kernels.text.pool import TextPool
 from deltamark.dataflow.kernels.text.pool import precedes as text_precedes
 from deltamark.dataflow.types import NULL
@@ -25,8 +26,10 @@ from deltamark.dataflow.types import NULL
 FANOUT = 32
 """Entries of a node. Not measured."""
 
-ROWS, COUNT, SUM, SMALLEST, LARGEST = range(5)
-"""The kinds of sums: of the weights of all records, of those whose value is not NULL, and of the values themselves."""
+ROWS, COUNT, SUM, SUM_OF_DOUBLES, SMALLEST, LARGEST = range(6)
+"""The kinds of sums: of the weights of all records, of those whose value is not NULL, and of the values themselves.
+
+A sum has one word, and an exact sum of doubles COUNTED_WORDS."""
 
 VERSIONS = 2
 """The versions of the rows that a tree with sums has: 0 is before a time, 1 after it."""
@@ -129,11 +132,11 @@ class BTree(Block):
     path: Array
     """Scratch, a pair for each level from the leaf up: an index in a node, and the number of this node."""
     items: int = 0
-    """The number of sums of a node, or 0 for a tree without sums; the first one is the number of rows."""
+    """The words of the sums of a node, or 0 for a tree without sums; the first one is the number of rows."""
     kinds: Array = NONE
-    """The kind of each sum."""
+    """The kind of the sum that begins at each word; ROWS at the other words of a sum of doubles."""
     arguments: Array = NONE
-    """For each sum the word of a record that it reads."""
+    """For each sum, at its first word, the word of a record that it reads."""
     copies_word: int = 0
     """The word of a record with its weight in version 0; the next one has that in version 1."""
     sums: Array = NONE
@@ -426,28 +429,46 @@ def _combined(kind: int, a: int, b: int) -> int:
 def clear_sums(tree: BTree, sums: Array) -> None:
     """Let sums be those of no rows."""
     for item in range(tree.items):
-        sums[item] = NULL if tree.kinds[item] >= SUM else 0
+        sums[item] = NULL if tree.kinds[item] in (SUM, SMALLEST, LARGEST) else 0
+
+
+@inline
+def _width(kind: int) -> int:
+    """Return the words of a sum."""
+    return COUNTED_WORDS if kind == SUM_OF_DOUBLES else 1
 
 
 @kernel
 def _add_sums(tree: BTree, sums: Array, others: Array) -> None:
-    for item in range(tree.items):
-        sums[item] = _combined(tree.kinds[item], sums[item], others[item])
+    item = 0
+    while item < tree.items:
+        kind = tree.kinds[item]
+        if kind == SUM_OF_DOUBLES:
+            add_counted(sums[item:], others[item:])
+        else:
+            sums[item] = _combined(kind, sums[item], others[item])
+        item += _width(kind)
 
 
 @kernel
 def _add_copies(tree: BTree, sums: Array, slot: int, copies: int) -> None:
     """Add copies of a record, at least one, to sums."""
-    record = tree.records[tree.record_words * slot :]
-    for item in range(tree.items):
+    record, item = tree.records[tree.record_words * slot :], 0
+    while item < tree.items:
         kind = tree.kinds[item]
         value = record[tree.arguments[item]] if kind != ROWS else 0
-        if value != NULL:
+        if value == NULL:
+            pass
+        elif kind == SUM_OF_DOUBLES:
+            add_double(sums[item:], value, copies)
+            sums[item + SUM_WORDS] += copies
+        else:
             if kind <= COUNT:
                 value = copies
             elif kind == SUM:
                 value *= copies
             sums[item] = _combined(kind, sums[item], value)
+        item += _width(kind)
 
 
 @kernel
@@ -563,7 +584,7 @@ def nearest_within(tree: BTree, version: int, item: int, start: int, stop: int, 
     A node that lies between both places and has an extreme within the bound has such a row. So few nodes of each level
     are read.
     """
-    kind, pending, size = tree.kinds[item], tree.pending, 1
+    kind, pending, size = tree.kinds[item], tree.pending, int(start < stop)
     pending[0] = tree.root
     pending[1] = tree.depth
     pending[2] = 0

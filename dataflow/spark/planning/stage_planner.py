@@ -22,7 +22,7 @@ from dataclasses import replace
 from typing import Literal
 
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.operators.aggregate import Aggregate, Sum
+from deltamark.dataflow.operators.aggregate import Aggregate
 from deltamark.dataflow.operators.by_key import Paired
 from deltamark.dataflow.operators.distribution import (
     ANYWHERE,
@@ -255,8 +255,8 @@ class _StagePlanner:
             self._summed.add(projected)
         self._columns[projected] = dict.fromkeys(projected.schema.names)
         self._locations[projected] = UNPLACED if at.kind == "unplaced" else self._placed(projected)
-        sums = (Sum(each.name, each.kind, each.term and column(names[each.term], each.term.type)) for each in node.sums)
-        return replace(node, rows=projected, sums=tuple(sums))
+        columns = {term: column(name, term.type) for term, name in names.items()}
+        return replace(node, rows=projected, sums=tuple(each.of_values(columns) for each in node.sums))
 
     def _distribute(self, node: Node, locations: Sequence[Location]) -> OperatorDistribution:
         inputs = [each.distribution for each in locations]

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltamark.dataflow.arrow_values import numbers
+from deltamark.dataflow.arrow_values import ARROW_TYPES, numbers
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.types import LARGEST, NULL, Schema, Type
 from deltamark.datagen.schema import ColumnKind, Relation
@@ -63,7 +63,10 @@ def _described(type_: str) -> str:
     """Return the type of the protocol for a type of DuckDB."""
     if decimal := re.fullmatch(r"DECIMAL\(\d+,(\d+)\)", type_):
         return f"decimal({decimal[1]})"
-    names = {"DATE": "date32", "VARCHAR": "string", "BOOLEAN": "bool", "DOUBLE": "double", "FLOAT": "double"}
+    names = {
+        "DATE": "date32", "VARCHAR": "string", "BOOLEAN": "bool", "DOUBLE": "double", "FLOAT": "double",
+        "TIMESTAMP": "timestamp", "TIMESTAMP WITH TIME ZONE": "timestamptz", "TIME": "time", "INTERVAL": "interval",
+    }  # fmt: skip
     return names.get(type_, "int64")
 
 
@@ -73,9 +76,9 @@ def _type_name(type_: Type) -> str:
             return f"decimal({type_.scale})" if type_.scale else "int64"
         case "date":
             return "date32"
-        case "bool" | "double":
-            return type_.kind
-    return "string"
+        case "code" | "short" | "text":
+            return "string"
+    return type_.kind
 
 
 def answer_in(table: pa.Table, columns: Columns) -> pa.Table:
@@ -138,7 +141,7 @@ def _values(name: str, type_name: str, column: pa.ChunkedArray) -> pa.ChunkedArr
         column = column.cast(column.type.value_type)
     if not _may_be(column.type, type_name):
         raise ValueError(f"column {name} is {column.type}, not {type_name}")
-    if pa.types.is_temporal(column.type):
+    if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
         try:
             pc.min_max(column).as_py()
         except OverflowError as error:
@@ -160,8 +163,12 @@ def _may_be(actual: pa.DataType, name: str) -> bool:
     if types.is_null(actual):
         return True
     match name:
-        case "date32":
+        case "date32" | "timestamp" | "timestamptz":
             return bool(types.is_date(actual) or types.is_timestamp(actual))
+        case "time":
+            return bool(types.is_time(actual))
+        case "interval":
+            return bool(types.is_duration(actual))
         case "string":
             return bool(types.is_string(actual) or types.is_large_string(actual) or types.is_string_view(actual))
     return any(each(actual) for each in (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean))
@@ -173,8 +180,8 @@ def _is_exactly(actual: pa.DataType, name: str) -> bool:
             return bool(actual == pa.int64())
         case "date32":
             return bool(actual == pa.date32())
-        case "bool":
-            return bool(actual == pa.bool_())
         case "string":
             return bool(actual == pa.string())
+        case "bool" | "timestamp" | "timestamptz" | "time" | "interval":
+            return bool(actual == ARROW_TYPES[name])
     return bool(pa.types.is_decimal128(actual) and name == f"decimal({actual.scale})")

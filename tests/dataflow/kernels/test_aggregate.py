@@ -81,7 +81,7 @@ def new_aggregate(blocks, updates, keys, least=-LARGEST, most=LARGEST):
         state=blocks.room(), saved=blocks.room(), touched=blocks.room(), out_size=blocks.cell(),
         out_time=blocks.vector(), out_diff=blocks.vector(), out_key=blocks.vector(), out=blocks.words(out),
         bounds=blocks.words([0, LARGEST, least, most]), slice_values=blocks.words([0] * sums),
-        slice_out=blocks.words([0] * sums), double_sums=0, slice_doubles=0,
+        slice_out=blocks.words([0] * sums), double_sums=0, slice_doubles=0, others=0, scratch=0,
     )  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections import Counter
 from contextlib import closing
 from fractions import Fraction
 
@@ -20,6 +21,7 @@ from support.random_plans.streams import cut
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col
+from deltamark.dataflow.language.windows import moving_sum, rows_between, running_sum, values_between
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.sql.arrow_tables import arrow_batch, arrow_changes, arrow_table
 from deltamark.dataflow.sql.query import sql
@@ -94,6 +96,8 @@ QUERIES = {
     "longest intervals": "SELECT k, max(s - z) m, count(DISTINCT s - z) FROM t GROUP BY k ORDER BY m LIMIT 2",
     "intervals chosen": "SELECT CASE WHEN k > 1 THEN s - z ELSE INTERVAL 9 HOUR END i, coalesce(z - s, s - s) FROM t",
     "intervals of columns": "SELECT s + INTERVAL (n) DAY, z - to_hours(m), s::DATE - z i FROM t",
+    "months of columns": "SELECT s + INTERVAL (n) MONTH, z - to_years(m), s::DATE - INTERVAL (m * 5) MONTH d FROM t",
+    "quarters of columns": "SELECT k FROM t WHERE s + to_quarters(n) < z - INTERVAL (m) MONTH + INTERVAL 1 DAY",
     "between": "SELECT k FROM t WHERE s >= '1992-01-01' AND s < TIMESTAMP '1992-02-29 12:30:00' AND s <> z",
     "joined times": "SELECT a.k, b.k FROM t a JOIN t b ON a.s = b.z + INTERVAL 0 HOUR",
     "of days": "SELECT k FROM t WHERE s > s::DATE",
@@ -146,6 +150,40 @@ def test_a_sum_of_doubles_is_the_nearest_to_the_exact_one_and_forgets_what_leave
         assert found.diff.tolist() == [-1]
         again = dataflow.feed({"t": Batch([99], [1], {"key": [1], "x": np.array([0.5])})})
         assert values_of(again, "total") == [0.5]
+
+
+ORDERED = source("t", {"key": integer(0, 9), "at": integer(0, 99), "x": DOUBLE}, rows=100)
+FRAMES = {
+    "running": (running_sum("x"), (-99, 0)),
+    "moving": (moving_sum("x", rows_between(-2, 1)), (-2, 1)),
+    "from here": (moving_sum("x", rows_between(0, None)), (0, 99)),
+    "of values": (moving_sum("x", values_between(-3, 0)), (-3, 0)),
+}
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("name", FRAMES)
+def test_a_sum_of_doubles_over_a_frame_is_the_nearest_to_the_exact_one(name, workers):
+    """Small numbers come and go before large ones that cancel each other: rounded sums are equal, and others differ."""
+    function, (first, last) = FRAMES[name]
+    plan = ORDERED.window("key", ["at"], total=function)
+    order = [3, 9, 0, 5, 7, 1, 8, 2, 6, 4]
+    live: dict[int, float] = {}
+    said: Counter[tuple[int, float]] = Counter()
+    with closing(Dataflow(plan, workers=workers)) as dataflow:
+        for time, at in enumerate([*order, *reversed(order)]):
+            diff = 1 if time < len(order) else -1
+            columns = {"key": [1], "at": [at], "x": np.array([MAGNITUDES[at]])}
+            found = dataflow.feed({"t": Batch([time], [diff], columns)})
+            for row in zip(found.columns["at"].tolist(), values_of(found, "total"), found.diff.tolist(), strict=True):
+                said[row[:2]] += row[2]
+            live = {**live, at: MAGNITUDES[at]} if diff > 0 else {key: x for key, x in live.items() if key != at}
+            places = {key: key if name == "of values" else place for place, key in enumerate(sorted(live))}
+            wanted = {}
+            for key in live:
+                inside = (x for each, x in live.items() if first <= places[each] - places[key] <= last)
+                wanted[key, float(sum(map(Fraction, inside)))] = 1
+            assert {row: count for row, count in said.items() if count} == wanted
 
 
 def test_infinities_and_nan_leave_a_sum_with_their_rows():

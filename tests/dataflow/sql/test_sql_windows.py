@@ -19,7 +19,7 @@ from deltamark.dataflow.operators.node import walk
 from deltamark.dataflow.operators.window import Window
 from deltamark.dataflow.sql import planner
 from deltamark.dataflow.sql.query import sql
-from deltamark.dataflow.types import TEXT, Field, Schema, date_type, integer
+from deltamark.dataflow.types import DOUBLE, TEXT, Field, Schema, date_type, integer
 from deltamark.errors import DeltamarkError
 
 SMALL, PRICE = integer(0, 2).or_null(), integer(-9, 9, scale=1).or_null()
@@ -27,6 +27,9 @@ DAY, WORD = date_type(FIRST, LAST).or_null(), TEXT.or_null()
 TABLES = [
     Table("t", Schema((Field("g", SMALL), Field("o", integer(0, 9).or_null()), Field("x", PRICE)), ROWS), ()),
     Table("u", Schema((Field("g", SMALL), Field("d", DAY), Field("s", WORD)), ROWS), ()),
+    Table(
+        "f", Schema((Field("g", SMALL), Field("o", integer(0, 9).or_null()), Field("x", DOUBLE.or_null())), ROWS), ()
+    ),
 ]
 
 BY, ALL = "PARTITION BY g ORDER BY o", "PARTITION BY g ORDER BY o, x"
@@ -48,6 +51,7 @@ RANGES = [
     "GROUPS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING", "GROUPS BETWEEN CURRENT ROW AND 0 FOLLOWING",
 ]  # fmt: skip
 SUMMARIES = "sum(x) OVER w s, count(*) OVER w n, count(x) OVER w c, avg(x) OVER w m, min(x) OVER w l, max(o) OVER w h"
+OF_DOUBLES = "sum(x) OVER w s, avg(x) OVER w m, count(x) OVER w c, max(x) OVER w h"
 PICKED = (
     "first_value(x) OVER w a, last_value(o) OVER w b, nth_value(x, 2) OVER w c,"
     " first_value(x IGNORE NULLS) OVER w d, last_value(x IGNORE NULLS) OVER w e, nth_value(x, 2 IGNORE NULLS) OVER w f"
@@ -56,6 +60,14 @@ PICKED = (
 TEXTS = {
     **{f"summaries {each}": f"SELECT g, o, x, {SUMMARIES} FROM t WINDOW w AS ({ALL} {each})" for each in FRAMES},
     **{f"summaries {each}": f"SELECT g, o, x, {SUMMARIES} FROM t WINDOW w AS ({BY} {each})" for each in RANGES},
+    **{f"doubles {each}": f"SELECT g, o, x, {OF_DOUBLES} FROM f WINDOW w AS ({ALL} {each})" for each in FRAMES},
+    **{f"doubles {each}": f"SELECT g, o, x, {OF_DOUBLES} FROM f WINDOW w AS ({BY} {each})" for each in RANGES},
+    "doubles of whole partitions": "SELECT g, x, sum(x) OVER (PARTITION BY g) s, avg(x) OVER () m FROM f",
+    "some doubles": (
+        f"SELECT g, o, sum(x * 2) FILTER (o > 3) OVER ({BY}) a, sum(x) OVER ({ALL} {FRAMES[0]} EXCLUDE TIES) b,"
+        f" sum(x / 3) OVER ({ALL} {FRAMES[1]}) c, lag(x) OVER ({ALL}) d, sum(o) OVER ({ALL}) e FROM f"
+    ),
+    "doubles of first places": f"SELECT *, sum(x) OVER ({ALL}) s FROM f QUALIFY row_number() OVER ({ALL}) <= 2",
     **{f"values {each}": f"SELECT g, o, x, {PICKED} FROM t WINDOW w AS ({ALL} {each})" for each in FRAMES},
     **{
         f"values {each}": f"SELECT g, o, {PICKED.replace('(x', '(o')} FROM t WINDOW w AS ({BY} {each})"

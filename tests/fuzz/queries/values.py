@@ -221,6 +221,8 @@ COMPOSITES: dict[str, list[Make]] = {
         *_common("moment"),
         _call("moment", "(", "moment", "timestamp +- INTERVAL", " + INTERVAL 90 MINUTE)"),
         _call("moment", "(", "moment", "timestamp +- INTERVAL", " - INTERVAL '1 month 1 day')"),
+        _call("moment", "(TIMESTAMP '1992-01-31 10:00:00' + INTERVAL (greatest(least(", "int", "months of a column",
+              ", 99), -99)) MONTH)"),
         _call("moment", "date_trunc('hour', ", "moment", "date_trunc of a timestamp"),
         _call("moment", "CAST(", "date", "CAST AS TIMESTAMP", " AS TIMESTAMP)"),
     ],
@@ -315,9 +317,15 @@ def _calls(w: Writer, sort: str, rows: Scope) -> Part:
         if w.chance(30):
             return Part("double", ("(", aggregate(w, of, rows), " / ", aggregate(w, "int", rows), ")"), "sum / count")
         distinct = "DISTINCT " if w.chance(10) else ""
-        if w.chance(15):
+        if w.chance(25):
             name = w.pick(["median", "stddev_samp", "var_pop"])
             call = Part("double", (f"{name}({distinct}", value(w, "int", rows, depth), ")"), name)
+            if rows.of("float") and w.chance(50):  # DuckDB has no moments of infinite values
+                name, of = w.pick(["stddev_samp", "var_pop", "covar_samp", "corr"]), w.pick(rows.of("float"))
+                more = f", {of}" if name.startswith("co") else ""
+                call = Part(
+                    "double", (f"{name}({of}{more}) FILTER (WHERE {of} BETWEEN -9 AND 9)",), "moment of doubles"
+                )
             return call if name == "median" else Part("double", ("round(", call, ", 3)"), "rounded aggregate")
         of = w.pick([of, "float"])
         return Part("double", (f"avg({distinct}", value(w, of, rows, depth), ")"), f"avg({distinct}x)")

@@ -45,8 +45,9 @@ def call(w: Writer, sort: str, scope: Scope) -> Part:
         return Part("int", (f"{name} OVER (", window, ")"), f"{name} OVER")
     if kind == "picked":
         return _picked(w, sort, scope)
-    of = w.pick(["int", "decimal"]) if sort == "double" else sort
-    names = {"double": ["avg"], "int": ["sum", "min", "max", "count"], "decimal": ["sum", "min", "max"]}
+    of = w.pick(["int", "decimal", "float"]) if sort == "double" else sort
+    numbers = ["sum", "min", "max"]
+    names = {"double": ["avg"], "int": [*numbers, "count"], "decimal": numbers, "float": numbers}
     name = w.pick(names.get(sort, ["min", "max"]))
     argument = values.leaf(w, of, scope.flat())
     filtered = NOTHING

@@ -34,6 +34,10 @@ FAULTS = {
         "            self.batch[name] = table.filter(kept)\n"
         "        return reply"
     )},
+    "timestamps and dates": {"difference": (
+        "def day(value): return value.replace(hour=0, minute=0) if hasattr(value, 'hour') else value\n"
+        "        return [tuple(map(day, each)) for each in super().difference(request)]"
+    )},
     "an unknown query is refused": {"open": "return {} if not request['relations'] else super().open(request)"},
     "close ends the program": {"end": "import atexit; atexit.register(os._exit, 3); return super().end(request)"},
 }  # fmt: skip

@@ -11,8 +11,26 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
-from deltamark.dataflow.types import LARGEST, TEXT, Field, Schema, code_type, integer
-from deltamark.harness.engines.external.columns import answer_in, changes_in, stored_in
+from deltamark.dataflow.arrow_values import ARROW_TYPES
+from deltamark.dataflow.types import (
+    LARGEST,
+    NULL,
+    TEXT,
+    TIME,
+    Field,
+    Schema,
+    code_type,
+    integer,
+    interval_type,
+    timestamp_type,
+)
+from deltamark.harness.engines.external.columns import (
+    answer_in,
+    changes_in,
+    selected_columns,
+    stored_columns,
+    stored_in,
+)
 from deltamark.harness.engines.external.program import FileDirectory
 
 ROWS = pa.table({"n": [1, 2]})
@@ -121,17 +139,20 @@ def test_no_file_of_the_program_is_overwritten(directory, tmp_path):
 
 TYPES = {
     "int64": pa.int64(), "decimal(2)": pa.decimal128(15, 2), "date32": pa.date32(), "double": pa.float64(),
-    "string": pa.string(),
+    "string": pa.string(), "timestamp": pa.timestamp("us"), "time": pa.time64("us"), "interval": pa.duration("us"),
 }  # fmt: skip
-VALUES = {"int64": 1, "decimal(2)": Decimal("0.50"), "date32": dt.date(1994, 1, 1), "double": 0.5, "string": "a"}
-NUMBERS = {"int64", "decimal(2)", "double"}
+VALUES = {
+    "int64": 1, "decimal(2)": Decimal("0.50"), "date32": dt.date(1994, 1, 1), "double": 0.5, "string": "a",
+    "timestamp": dt.datetime.fromisoformat("1994-01-01T01:30:00"), "time": dt.time(1, 30), "interval": dt.timedelta(1),
+}  # fmt: skip
+ALIKE = ({"int64", "decimal(2)", "double"}, {"date32", "timestamp"})
 
 
 @pytest.mark.parametrize("actual", TYPES)
 @pytest.mark.parametrize("expected", TYPES)
 def test_values_of_another_type_are_an_error_that_names_both(expected, actual):
     table = pa.table({"x": pa.array([VALUES[actual], None], TYPES[actual])})
-    if expected == actual or {expected, actual} <= NUMBERS:
+    if expected == actual or any({expected, actual} <= each for each in ALIKE):
         assert answer_in(table, [("n", expected)])["n"].to_pylist() == [VALUES[actual], None]
         return
     with pytest.raises(ValueError, match=re.escape(f"column n is {TYPES[actual]}") + f".*not {re.escape(expected)}"):
@@ -203,6 +224,24 @@ def test_an_exact_stream_has_exact_values(fault):
     type_, array, message = INEXACT[fault]
     with pytest.raises(ValueError, match=message):
         stored_in(changes_in(changes(n=array), [("n", type_name(type_))], 2, 9), Schema((Field("n", type_),), 9))
+
+
+TIMES = {
+    "timestamp": timestamp_type(0, 10**12), "timestamptz": timestamp_type(0, 10**12, zoned=True), "time": TIME,
+    "interval": interval_type(0, 10**12),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", TIMES)
+def test_an_exact_stream_has_times_in_microseconds(kind):
+    schema = Schema((Field("n", TIMES[kind].or_null()),), 9)
+    assert stored_columns(schema) == selected_columns(schema) == [("n", kind)]
+    array = pa.array([5_400_000_001, None], pa.int64())
+    exact = doubtful(*array.cast(ARROW_TYPES[kind]).to_pylist(), type_=ARROW_TYPES[kind])
+    assert stored_in(changes_in(exact, [("n", kind)], 2, 9), schema).columns["n"].tolist() == [5_400_000_001, NULL]
+    for other in (array, array.cast(pa.timestamp("ns")), array.cast(pa.duration("ns"))):
+        with pytest.raises(ValueError, match=f"column n is .*, not {kind}"):
+            stored_in(changes_in(doubtful(*other.to_pylist(), type_=other.type), [("n", kind)], 2, 9), schema)
 
 
 def type_name(type_):

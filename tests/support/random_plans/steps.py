@@ -144,6 +144,9 @@ def moment(choices: Choices, schema: Schema) -> MomentExpr | SumExpr:
     one, other = number(choices, schema, 1), number(choices, schema, 0)
     if not all(fits(each * each, schema) for each in (one, other)):
         return count()
+    doubles = [each.name for each in schema.fields if each.type == DOUBLE]
+    if doubles and choices.chance(60):
+        one, other = col[choices.pick(doubles)], choices.pick([col[choices.pick(doubles)], other])
     function = choices.pick(["var_samp", "var_pop", "stddev_samp", "stddev_pop", "covar_samp", "covar_pop", "corr"])
     return getattr(one, function)(*([other] if function.startswith("co") else []))
 
@@ -229,6 +232,8 @@ def place(choices: Choices, _: Schema, __: Sequence[str]) -> WindowExpr:
 def running(choices: Choices, schema: Schema, _: Sequence[str]) -> WindowExpr:
     function = choices.pick([running_sum, running_smallest, running_largest, running_count])
     of = summed(choices, schema, only_numbers=function is running_sum)
+    if function is running_sum:
+        of = choices.pick([of, *(each.name for each in schema.fields if each.type.kind == "double")])
     return (function if of else running_count)(of, with_peers=choices.pick([True, False]))
 
 
@@ -246,6 +251,9 @@ def summed(choices: Choices, schema: Schema, *, only_numbers: bool) -> str:
 def moving(choices: Choices, schema: Schema, order: Sequence[str]) -> FrameExpr:
     function = choices.pick([moving_sum, moving_smallest, moving_largest, moving_count])
     of, within = summed(choices, schema, only_numbers=function is moving_sum), frame(choices, schema, order)
+    doubles = [each.name for each in schema.fields if each.type.kind == "double"]
+    if doubles and function is moving_sum and choices.chance(60):
+        of = choices.pick(doubles)
     if not of or function is moving_count:
         return moving_count(within, of)
     return function(of, within)

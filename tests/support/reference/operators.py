@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from functools import lru_cache
 from itertools import accumulate
-from math import ceil, floor
+from math import ceil, floor, prod
 
 from support.reference.errors import (
     LongTextError,
@@ -43,7 +43,7 @@ from deltamark.dataflow.operators.sample import SALT, Sample
 from deltamark.dataflow.operators.threshold import Threshold
 from deltamark.dataflow.operators.top import TopK
 from deltamark.dataflow.operators.window import Window, WindowFunction
-from deltamark.dataflow.plan.terms import Term
+from deltamark.dataflow.plan.terms import OF_SAMPLES, ROOTS, ExactMoment, Term
 from deltamark.dataflow.types import LARGEST, NULL, stored_double
 
 
@@ -110,6 +110,10 @@ def aggregate(node: Aggregate, time: int, rows: Rows) -> Rows:
 
 
 def weighed(node: Node, rows: Rows, term: Term) -> int:
+    if isinstance(term, ExactMoment):
+        given = [([evaluate(each, named(node, row)) for each in term.numbers], diff) for row, diff in rows.items()]
+        known = [(list(map(double_of, values)), diff) for values, diff in given if NULL not in values]
+        return exact_moment(term, known)
     if term.type.kind == "double":
         return double_sum([(double_of(evaluate(term, named(node, row))), diff) for row, diff in rows.items()])
     return sum(diff * evaluate(term, named(node, row)) for row, diff in rows.items())
@@ -130,6 +134,51 @@ def double_sum(weighted: Iterable[tuple[float, int]]) -> int:
         return stored_double(float(total))
     except OverflowError:
         return stored_double(math.inf if total > 0 else -math.inf)
+
+
+def exact_moment(term: ExactMoment, weighted: list[tuple[list[float], int]]) -> int:
+    """Return a moment of at least one row, rounded once and then as it is divided; without rows, 0."""
+    rows, less = sum(diff for _, diff in weighted), term.function in OF_SAMPLES
+    if rows <= less:
+        return 0
+    odd = sum(diff for values, diff in weighted if not all(map(math.isfinite, values)))
+    if odd:
+        return stored_double(math.nan)
+    exact = [(list(map(Fraction, values)), diff) for values, diff in weighted if all(map(math.isfinite, values))]
+
+    def comoment(one: int, other: int) -> Fraction:
+        shared = sum(values[one] * values[other] * diff for values, diff in exact)
+        return rows * shared - prod(sum(values[at] * diff for values, diff in exact) for at in (one, other))
+
+    found, power = in_units(comoment(0, -1))
+    if term.function == "corr":
+        one, other = comoment(0, 0), comoment(-1, -1)
+        if not (one and other):
+            return stored_double(math.nan)
+        (first, of_first), (last, of_last) = in_units(one), in_units(other)
+        root, of_root = root_of(first * last, of_first + of_last)
+        return stored_double(scaled(found / root, power - of_root))
+    found /= float(rows) * float(rows - less)
+    if term.function in ROOTS:
+        found, power = root_of(found, power)
+    return stored_double(scaled(found, power))
+
+
+def in_units(value: Fraction) -> tuple[float, int]:
+    """Return a number as a double and a power of two."""
+    power = value.numerator.bit_length() - value.denominator.bit_length()
+    return float(value / Fraction(2) ** power), power
+
+
+def root_of(value: float, power: int) -> tuple[float, int]:
+    return math.sqrt(value * 2 if power % 2 else value), power // 2
+
+
+def scaled(value: float, power: int) -> float:
+    try:
+        return math.ldexp(value, power)
+    except OverflowError:
+        return math.copysign(math.inf, value)
 
 
 def threshold(node: Threshold, time: int, rows: Rows) -> Rows:
@@ -256,8 +305,15 @@ def in_frame(node: Frames, function: FrameFunction, row: Row, place: int, ranked
         case "count":
             return sum(count for _, count in known)
         case "sum":
-            return sum(value * count for value, count in known) if known else NULL
+            return added(known, node.rows.schema[function.of].kind) if known else NULL
     return {"smallest": min, "largest": max}[function.function]((value for value, _ in known), default=NULL)
+
+
+def added(weighted: list[tuple[int, int]], kind: str) -> int:
+    """Return the sum of stored values with weights."""
+    if kind == "double":
+        return double_sum((double_of(value), count) for value, count in weighted)
+    return sum(value * count for value, count in weighted)
 
 
 def end_of(node: Frames, bound: Bound, row: Row, place: int, ranked: list[Row], members: Rows, *, behind: bool) -> int:

@@ -179,7 +179,7 @@ def take(op: TakeBlock) -> None:
         rows, out, ahead = selected[start:], result[start:], start + CHUNKS_AHEAD * CHUNK
         if ahead + CHUNK <= size and selected[ahead + CHUNK - 1] - selected[ahead] == CHUNK - 1:
             prefetch_chunk(source.address + selected[ahead] * op.width, op.width)
-        if start + CHUNK <= size and _are_successive(rows):
+        if start + CHUNK <= size and rows[CHUNK - 1] - rows[0] == CHUNK - 1 and _are_successive(rows):
             first = rows[0]
             for at in range(CHUNK):
                 out[at] = source[first + at] if wide else narrow[first + at]

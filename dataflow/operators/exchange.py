@@ -18,7 +18,7 @@ from deltamark.dataflow.kernels.core.intrinsics import CHUNK, prefetch_ahead
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
 from deltamark.dataflow.kernels.core.steps import step
 from deltamark.dataflow.kernels.parallel.exchange import RECEIVE, SEND, hash_owners
-from deltamark.dataflow.kernels.parallel.key_partition import owner_of, reciprocal
+from deltamark.dataflow.kernels.parallel.key_partition import common_block, owner_of, owner_of_block, reciprocal
 from deltamark.dataflow.kernels.parallel.meeting import (
     Meeting,
     complete,
@@ -157,8 +157,7 @@ def deal(op: DealBlock) -> int:
         if not may_write(op, workers):
             return WAITING
         start, stop = size * worker // workers, size * (worker + 1) // workers
-        _find_owners(op, start, stop)
-        _list_share(op.owners, start, stop, own_message(op), workers)
+        _list_share(op, start, stop, own_message(op), workers)
         publish(op)
         op.has_published = 1
     if not may_read(op, workers):
@@ -177,15 +176,11 @@ def _find_owners(op: DealBlock, start: int, stop: int) -> None:
     if inverse == 0:
         hash_owners(op.key_columns, op.keys, workers, owners, start, stop)
     elif op.width == 8:
-        for chunk in range(start, stop, CHUNK):
-            prefetch_ahead(values[chunk:].address, 8)
-            for at in range(chunk, min(chunk + CHUNK, stop)):
-                owners[at] = owner_of(values[at], low, workers, inverse)
+        for at in range(start, stop):
+            owners[at] = owner_of(values[at], low, workers, inverse)
     else:
-        for chunk in range(start, stop, CHUNK):
-            prefetch_ahead(narrow[chunk:].address, 4)
-            for at in range(chunk, min(chunk + CHUNK, stop)):
-                owners[at] = owner_of(narrow[at], low, workers, inverse)
+        for at in range(start, stop):
+            owners[at] = owner_of(narrow[at], low, workers, inverse)
 
 
 @kernel
@@ -198,26 +193,59 @@ def _select_own(op: DealBlock, size: int, worker: int) -> None:
 
 
 @kernel
-def _list_share(owners: Array, start: int, stop: int, message: Array, workers: int) -> None:
-    """List the rows of a share by their owners, in lists that are as long as the share."""
-    share = stop - start
-    lists = Array32(message[workers:])
-    if workers == 2:
-        ones = 0
-        for at in range(start, stop):
-            owner = owners[at]
-            lists[share + ones if owner != 0 else at - start - ones] = at
-            ones += owner
-        message[0] = share - ones
-        message[1] = ones
-        return
+def _list_share(op: DealBlock, start: int, stop: int, message: Array, workers: int) -> None:
+    """List the rows of a share by their owners, in lists that are as long as the share.
+
+    Rows that arrive in the order of their keys have one owner for many successive rows, so chunks are listed at once.
+    """
+    share, lists, width = stop - start, Array32(message[workers:]), op.width
     for owner in range(workers):
         message[owner] = 0
+    for chunk in range(start, stop, CHUNK):
+        end = min(chunk + CHUNK, stop)
+        prefetch_ahead(op.key_columns[0].address + chunk * width, width)
+        owner = _common_owner(op, chunk, end)
+        if owner < 0:
+            _find_owners(op, chunk, end)
+            _list_rows(op.owners, chunk, end, lists, share, message, workers)
+            continue
+        place = message[owner]
+        target = lists[owner * share + place :]
+        for at in range(chunk, end):
+            target[at - chunk] = at
+        message[owner] = place + end - chunk
+
+
+@kernel
+def _common_owner(op: DealBlock, start: int, stop: int) -> int:
+    """Return the owner of a range of rows whose keys lie in one block; -1 if they do not, or have no blocks."""
+    values = op.key_columns[0]
+    if op.reciprocal == 0:
+        return -1
+    if op.width == 8:
+        block = common_block(values, op.low, start, stop)
+    else:
+        block = common_block(Array32(values), op.low, start, stop)
+    return owner_of_block(block, op.workers, op.reciprocal) if block >= 0 else -1
+
+
+@kernel
+def _list_rows(owners: Array, start: int, stop: int, lists: Array32, share: int, counts: Array, workers: int) -> None:
+    """List a range of rows by their owners, of two workers without branches."""
+    if workers == 2:
+        zeros, ones = counts[0], counts[1]
+        for at in range(start, stop):
+            owner = owners[at]
+            lists[share + ones if owner != 0 else zeros] = at
+            ones += owner
+            zeros += 1 - owner
+        counts[0], counts[1] = zeros, ones
+        return
     for at in range(start, stop):
         owner = owners[at]
-        place = message[owner]
+        place = counts[owner]
         lists[owner * share + place] = at
-        message[owner] = place + 1
+        counts[owner] = place + 1
 
 
 @kernel

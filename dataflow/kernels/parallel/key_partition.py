@@ -8,12 +8,14 @@ of its worker is known without a table, and an array indexed by places takes 1/w
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.blocks import Cell, Operator, Vector
+from deltamark.dataflow.kernels.core.blocks import Array, Array32, Cell, Operator, Vector
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
+from deltamark.dataflow.kernels.core.intrinsics import CHUNK
 from deltamark.dataflow.kernels.core.steps import step
 
-BLOCK_BITS, MIN_RANGE = 8, 1 << 14
-"""Blocks have 2**BLOCK_BITS keys; ranges of at least MIN_RANGE keys are partitioned in blocks."""
+BLOCK_BITS, MIN_RANGE = 10, 1 << 14
+"""Blocks have 2**BLOCK_BITS keys; ranges of at least MIN_RANGE keys are partitioned in blocks. Rows that arrive by key
+stay together in blocks, but large blocks do not divide a slice evenly: 2**11 keys take up to 1.1 times as long."""
 
 LOW_HALF = (1 << 32) - 1
 GOLDEN_HALF = 0x9E3779B1
@@ -64,7 +66,12 @@ def turn_of(group: int, workers: int) -> int:
 @inline
 def owner_of(key: int, low: int, workers: int, inverse: int) -> int:
     """Return the worker that owns a key."""
-    block = (key - low) >> BLOCK_BITS
+    return owner_of_block((key - low) >> BLOCK_BITS, workers, inverse)
+
+
+@inline
+def owner_of_block(block: int, workers: int, inverse: int) -> int:
+    """Return the worker that owns a block."""
     group = block * inverse >> PRECISION_BITS
     owner = block - group * workers + turn_of(group, workers)
     return owner - workers if owner >= workers else owner
@@ -72,12 +79,32 @@ def owner_of(key: int, low: int, workers: int, inverse: int) -> int:
 
 @kernel
 def compact(op: CompactBlock) -> None:
-    """Replace keys by places."""
-    keys, low, inverse, result = op.keys, op.low, op.reciprocal, op.result
-    for at in range(op.size):
-        offset = keys[at] - low
-        group = (offset >> BLOCK_BITS) * inverse >> PRECISION_BITS
-        result[at] = group << BLOCK_BITS | offset & ((1 << BLOCK_BITS) - 1)
+    """Replace keys by places: those of a chunk at once if they lie in one block."""
+    keys, low, inverse, result, size = op.keys, op.low, op.reciprocal, op.result, op.size
+    for chunk in range(0, size, CHUNK):
+        end = min(chunk + CHUNK, size)
+        block = common_block(keys, low, chunk, end)
+        if block >= 0:
+            behind = ((block * inverse >> PRECISION_BITS) - block << BLOCK_BITS) - low
+            for at in range(chunk, end):
+                result[at] = keys[at] + behind
+            continue
+        for at in range(chunk, end):
+            offset = keys[at] - low
+            group = (offset >> BLOCK_BITS) * inverse >> PRECISION_BITS
+            result[at] = group << BLOCK_BITS | offset & ((1 << BLOCK_BITS) - 1)
+
+
+@inline
+def common_block(keys: Array | Array32, low: int, start: int, stop: int) -> int:
+    """Return the block of a range of rows if their keys lie in one, or -1. Rows that arrive by key often do."""
+    first = keys[start] - low
+    different = (keys[stop - 1] - low) ^ first
+    if different >> BLOCK_BITS != 0:
+        return -1
+    for at in range(start, stop):
+        different |= (keys[at] - low) ^ first
+    return first >> BLOCK_BITS if different >> BLOCK_BITS == 0 else -1
 
 
 @kernel

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from deltamark.dataflow.batch import Batch, concatenated
+from deltamark.dataflow.kernels.parallel.key_partition import BLOCK_BITS
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.runtime.dataflow import Dataflow
@@ -77,8 +78,8 @@ def test_tables_grow_between_two_batches(workers):
 
 def test_batches_are_exchanged_between_workers_without_a_pause():
     """The owner of a shop is not that of its city, and each batch has rows of all workers."""
-    batch = batch_of([(at, 1, shop << 8, at % 9) for at in range(60) for shop in range(9)])
-    places = Batch([0] * 9, [1] * 9, {"shop": np.arange(9) << 8, "city": np.arange(9)})
+    batch = batch_of([(at, 1, shop << BLOCK_BITS, at % 9) for at in range(60) for shop in range(9)])
+    places = Batch([0] * 9, [1] * 9, {"shop": np.arange(9) << BLOCK_BITS, "city": np.arange(9)})
     found = []
     for workers in (1, 2, 3):
         with closing(Dataflow(CITIES, workers=workers)) as dataflow:

@@ -217,7 +217,7 @@ NULL_QUERIES: Mapping[str, str] = {
         "SELECT count(*) AS sales, count(price) AS priced, sum(price) AS revenue, min(sold) AS first_sold, "
         "max(shop) AS last_shop FROM sales"
     ),
-    "null_times": "SELECT sale, kind, sold + INTERVAL 90 MINUTE AS paid, sold AS day FROM sales",
+    "null_times": "SELECT sale, kind, CAST(sold AS TIMESTAMP) + INTERVAL 90 MINUTE AS paid, sold AS day FROM sales",
 }
 """Queries over tables with NULL, by their names in `open`."""
 

@@ -72,7 +72,7 @@ def write(place, changes=None, seed=1):
 def shown(capsys):
     """Return the printed table, without the line about the speed."""
     first, *table = capsys.readouterr().out.splitlines()
-    assert re.fullmatch(r"[\d,]+ rows in [\d,]+ batches: [\d,]+ rows/s, the slowest batch [\d.]+ ms", first)
+    assert re.fullmatch(r"[\d,]+ rows in [\d,]+ batch(?:es)?: [\d,]+ rows/s, the slowest batch [\d.]+ ms", first)
     return table
 
 

@@ -163,7 +163,7 @@ def test_a_stream_that_will_be_read_is_opened_with_collect(monkeypatch, chunked)
     example_in_thread(monkeypatch, Noting)
     cell = Cell("q06", "0.001", logical=1000, physical=1, engine=f"exec:{STREAM_FILE} 0.001")
     with closing(open_stream(cell, chunked, workload(chunked, "insert"))) as stream:
-        assert sum(len(changes.time) for changes in stream.changes(2000, lambda *_: None))
+        assert sum(len(changes.time) for changes in stream.changes(2000))
     assert opened == [True]
 
 

@@ -75,7 +75,7 @@ def test_a_history_has_the_commits_of_one_repository(measured, tmp_path, capsys,
     repository, results, commits = measured
     of = [f"REPO={repository}"] if of_program else []
     assert main(["history", f"RESULTS={results}", f"OUTPUT={tmp_path / 'page.html'}", *of]) == 0
-    title, shown = ("mine", "12 records: ") if of_program else ("deltamark", "1 records: ")
+    title, shown = ("mine", "12 records: ") if of_program else ("deltamark", "1 record: ")
     hidden = "1 record of other repositories: deltamark" if of_program else "12 records of other repositories: mine"
     printed, page = capsys.readouterr().out, (tmp_path / "page.html").read_text()
     assert shown in printed

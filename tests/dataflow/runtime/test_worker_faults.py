@@ -8,6 +8,7 @@ from contextlib import closing
 import pytest
 from support.engines.driving import arrays, feed
 from support.engines.inside import worker_of
+from support.patience import patient
 from support.random_plans.streams import inputs_of
 from support.written_plans.spread import SPREAD, left, right
 
@@ -131,7 +132,9 @@ def test_the_error_of_a_sum_names_the_time_that_stays_open_for_rows_that_do_not_
 
 def test_a_worker_that_awaits_no_message_stops_at_the_superstep_behind_a_failure(before_programs):
     def await_failure(worker):
+        end = time.monotonic() + patient(60)
         while not worker.program.read(worker.program.stop):
+            assert time.monotonic() < end, "no other worker fails"
             time.sleep(0.001)
 
     before_programs(0, await_failure)

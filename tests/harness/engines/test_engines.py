@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from unittest.mock import Mock
 
+import numpy as np
 import pytest
 from support.harness.programs import EXAMPLE
 
@@ -180,6 +181,16 @@ def test_all_runs_count_the_same_changes(chunked):
     runs = [timed_run(cell, work, lambda: open_engine(cell, chunked, work)) for _ in range(2)]
     assert runs[0].changes == runs[1].changes > 0
     assert len(runs[0].latencies) == -(-chunked.rows("lineitem") // 100)
+
+
+def test_the_state_of_our_engine_leaves_out_other_memory_of_the_process(chunked):
+    cell, work, others = Cell("q18", "0.001", physical=100), workload(chunked, "insert"), []
+
+    def opened():
+        others.append(np.ones(1 << 23))
+        return open_engine(cell, chunked, work)
+
+    assert 0 < timed_run(cell, work, opened).state_bytes < others[0].nbytes
 
 
 @pytest.mark.parametrize("name", BUILT_IN)

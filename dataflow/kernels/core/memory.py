@@ -24,8 +24,8 @@ from deltamark.dataflow.kernels.core.pages import MAX_STAGGER_BYTES, PAGE_BYTES,
 from deltamark.errors import DeltamarkError
 
 UNBOUNDED_WORDS = 1 << 24 if CHECKED else 1 << 31
-"""Words of an array of unknown size. Checked kernels are for small data, and detect stray accesses sooner if
-reservations are smaller."""
+"""Words of an array of unknown size; it gets fewer if address space is short. Checked kernels are for small data, and
+detect stray accesses sooner if reservations are smaller."""
 
 UNSET = 0x5E7DA7A0BAD5EED
 """A word that no array contains by accident: in checked kernels the content of unset words, and otherwise the mark of
@@ -115,15 +115,31 @@ class Memory(Uncopied):
         """The owner of the next reservations."""
 
     def reserve(self, words: int, expected: int = 0) -> int:
-        """Reserve int64 words, all zero; return their address. expected: the words in use later; 0: unknown."""
+        """Reserve int64 words, all zero, the first of which will be used; return their address.
+
+        words: UNBOUNDED_WORDS for each word of an item if their number is unknown; the array gets fewer if address
+        space is short; expected: the words in use later; 0: unknown.
+        """
+        return self._reserve(self._possible(words), expected, is_unset=False)
+
+    def reserve_whole(self, words: int, expected: int = 0) -> int:
+        """Reserve int64 words, all zero, any of which may be used; return their address. expected: as of `reserve`."""
         return self._reserve(words, expected, is_unset=False)
 
     def reserve_unset(self, words: int, expected: int = 0) -> int:
-        """Reserve int64 words without a value; return their address. expected: as of `reserve`."""
+        """Reserve int64 words without a value; return their address. words, expected: as of `reserve`."""
+        words = self._possible(words)
         address = self._reserve(words, expected, is_unset=True)
         if CHECKED:
             view(address, min(words, UNSET_BYTES // 8))[:] = UNSET
         return address
+
+    def _possible(self, words: int) -> int:
+        """Return the number of words of an array whose first words are used, if it asks for some."""
+        if words < UNBOUNDED_WORDS:
+            return words
+        left = pages.ADDRESS_BYTES - pages.MAPPED.bytes + (self._pool.space if self._pool else 0)
+        return min(words, pages.most_bytes(words // UNBOUNDED_WORDS, left) // 8)
 
     def _reserve(self, words: int, expected: int, *, is_unset: bool) -> int:
         kind = Kind.of(8 * words, 8 * expected)

@@ -35,11 +35,27 @@ STAGGER_BYTES, MAX_STAGGER_BYTES = 17 * 64, 1 << 16
 """Arrays begin at different offsets within a page: those with the same offset compete for the same cache lines. Not
 measured."""
 
+ADDRESS_BYTES = 1 << 47
+"""The address space of a process on x86-64."""
+
+SPACE_SHARE = 1 << 12
+"""An array of unknown size gets at most this fraction, as a divisor, of the address space that is left. So the first
+four thousand get all that they ask for, and later ones get less, before there is none for the last."""
+
+MAX_SPACE_SHARES = 16
+"""The fractions that an array gets at most if each of its items has many words. Not tuned."""
+
+MIN_UNKNOWN_BYTES = 1 << 30
+"""The address space that an array of unknown size gets at least: 128 million numbers. Not tuned."""
+
 KEPT_SHARE = 4
-"""The pool keeps at most this fraction of the machine's memory, as a divisor. Not tuned."""
+"""The pool keeps at most this fraction, as a divisor, of the machine's memory, and of the address space. Not tuned."""
 
 MAX_KEPT = 1 << 13
 """The number of ranges that the pool keeps at most: the kernel allows 65,530 mappings. A range has up to four."""
+
+MACHINE_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+"""The memory of the machine."""
 
 MAP_NORESERVE, MADV_FREE, MADV_HUGEPAGE = 0x4000, 8, 14
 """Flags of `mmap` and `madvise` on Linux, which Python does not name."""
@@ -116,6 +132,37 @@ class Mapping:
         return sum(each.end - each.start for each in self.extents)
 
 
+class Mapped:
+    """The bytes of address space that all ranges of the process take."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._lock = RLock()  # as that of a pool
+
+    def add(self, size: int) -> None:
+        with self._lock:
+            self.bytes += size
+
+    def begin_process(self) -> None:
+        """Replace the lock in a forked process, which has the ranges of its parent."""
+        self._lock = RLock()
+
+
+MAPPED = Mapped()
+os.register_at_fork(after_in_child=MAPPED.begin_process)
+
+
+def most_bytes(shares: int, left: int) -> int:
+    """Return the most bytes of an array of unknown size whose first bytes are used: a power of two.
+
+    The array cannot need more than the memory of the machine; that is doubled since some may be swapped out.
+
+    shares: the words of an item; left: the address space that is left.
+    """
+    share = max(left // SPACE_SHARE * min(shares, MAX_SPACE_SHARES), MIN_UNKNOWN_BYTES)
+    return min(1 << share.bit_length() - 1, _power(2 * MACHINE_BYTES))
+
+
 def map_pages(kind: Kind, stagger: int) -> Mapping:
     """Map fresh pages, all zero. stagger: the offset of the array, less than MAX_STAGGER_BYTES."""
     unit = HUGE_PAGE_BYTES if kind.size >= HUGE_PAGE_BYTES else MAX_STAGGER_BYTES
@@ -132,17 +179,19 @@ def map_pages(kind: Kind, stagger: int) -> Mapping:
     small = 0 if kind.is_large else HUGE_PAGE_BYTES
     if size > small:
         libc.madvise(first + small, size - small, MADV_HUGEPAGE)
+    MAPPED.add(mapped)
     return Mapping(kind, base, first + stagger, mapped)
 
 
 def _no_space(size: int) -> DeltamarkError:
-    remedy = "lift ulimit -v, or allow overcommitting: sysctl vm.overcommit_memory=0"
+    remedy = "lift ulimit -v, raise vm.max_map_count, or allow overcommitting: sysctl vm.overcommit_memory=0"
     return DeltamarkError("no address space", f"{size / 1e9:.1f} GB", remedy)
 
 
 def unmap(mapping: Mapping) -> None:
     """Return a range to the system."""
     libc.munmap(mapping.base, mapping.mapped)
+    MAPPED.add(-mapping.mapped)
 
 
 def touched(start: int, end: int) -> tuple[Extent, ...]:
@@ -182,6 +231,8 @@ class Pool:
         self.most_bytes = most_bytes
         self.bytes = 0
         """The bytes of all pages in the pool, some of which the kernel may have taken."""
+        self.space = 0
+        """The bytes of address space of all ranges in the pool."""
         self._kept: dict[Kind, deque[Mapping]] = {}
         self._count = self._serial = 0
         self._lock = RLock()  # the garbage collector may release memory while the thread has the lock
@@ -204,9 +255,8 @@ class Pool:
             self._serial += 1
             kept = replace(mapping, extents=extents, serial=self._serial)
             self._kept.setdefault(kept.kind, deque()).append(kept)
-            self.bytes += kept.kept_bytes
-            self._count += 1
-            while self.bytes > self.most_bytes or self._count > MAX_KEPT:
+            self._count_in(kept, 1)
+            while self.bytes > self.most_bytes or self._count > MAX_KEPT or self.space > ADDRESS_BYTES // KEPT_SHARE:
                 self._drop_first(min(filter(None, self._kept.values()), key=lambda each: each[0].serial))
 
     def _drop_first(self, kept: deque[Mapping]) -> None:
@@ -215,9 +265,13 @@ class Pool:
             unmap(first)
 
     def _forget(self, mapping: Mapping) -> Mapping:
-        self.bytes -= mapping.kept_bytes
-        self._count -= 1
+        self._count_in(mapping, -1)
         return mapping
+
+    def _count_in(self, mapping: Mapping, sign: int) -> None:
+        self.bytes += sign * mapping.kept_bytes
+        self.space += sign * mapping.mapped * bool(mapping.extents)
+        self._count += sign
 
     def clear(self) -> None:
         """Return all ranges to the system."""
@@ -232,5 +286,5 @@ class Pool:
         self.clear()
 
 
-POOL = Pool(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // KEPT_SHARE)
+POOL = Pool(MACHINE_BYTES // KEPT_SHARE)
 os.register_at_fork(after_in_child=POOL.begin_process)

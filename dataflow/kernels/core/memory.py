@@ -46,8 +46,7 @@ def _resident(mappings: Sequence[Mapping]) -> list[int]:
     A list of all mappings of the process, which older kernels have alone, takes 0.1 s if the pool has thousands.
     """
     try:
-        extents = [pages.scan(each.first, each.end, pages.PRESENT) for each in mappings]
-        return [sum(end - start for start, end, _ in each) for each in extents]
+        return [sum(end - start for start, end, _ in each) for each in pages.scan(mappings, pages.PRESENT)]
     except OSError:
         smaps = Path("/proc/self/smaps").read_bytes()
         regions = [(int(start, 16), 1024 * int(rss)) for start, _, rss in REGION.findall(smaps)]
@@ -173,14 +172,17 @@ class Memory(Uncopied):
         self._owners[by] = self._owners[address]
         self.release(address)
 
-    def release(self, address: int) -> None:
-        """Return a reservation to the pool, or to the system."""
-        del self._owners[address]
-        mapping = self._held.pop(address).mapping
-        forget(mapping.base, mapping.mapped)
+    def release(self, *addresses: int) -> None:
+        """Return reservations to the pool, or to the system."""
+        released = []
+        for address in addresses:
+            del self._owners[address]
+            released.append(self._held.pop(address).mapping)
+        forget((each.base, each.mapped) for each in released)
         if self._pool:
-            self._pool.put(mapping)
-        else:
+            self._pool.put(released)
+            return
+        for mapping in released:
             pages.unmap(mapping)
 
     def set_owner(self, address: int, owner: object) -> None:
@@ -208,8 +210,7 @@ class Memory(Uncopied):
 
     def close(self) -> None:
         """Release all reservations."""
-        for address in list(self._held):
-            self.release(address)
+        self.release(*self._held)
 
     def __del__(self) -> None:
         if not sys.is_finalizing():  # a process that ends returns its memory, and cannot open files any more
@@ -238,8 +239,8 @@ class Scratch:
 
     def close(self) -> None:
         """Release all reservations."""
-        while self._addresses:
-            self._memory.release(self._addresses.pop())
+        addresses, self._addresses = self._addresses, []
+        self._memory.release(*addresses)
 
 
 def view(address: int, size: int) -> np.ndarray:

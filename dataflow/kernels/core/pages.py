@@ -16,7 +16,9 @@ import fcntl
 import mmap
 import os
 import struct
+from bisect import bisect_left
 from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from threading import RLock
 from typing import NamedTuple
@@ -115,7 +117,7 @@ class Mapping:
     start: int
     mapped: int
     """The bytes from `base` on that are mapped."""
-    extents: tuple[Extent, ...] = ()
+    extents: Sequence[Extent] = ()
     serial: int = 0
 
     @property
@@ -194,31 +196,44 @@ def unmap(mapping: Mapping) -> None:
     MAPPED.add(-mapping.mapped)
 
 
-def touched(start: int, end: int) -> tuple[Extent, ...]:
-    """Return the pages of a range that are in memory, or swapped out; nothing if this kernel cannot tell."""
+def touched(mappings: Sequence[Mapping]) -> list[Sequence[Extent]]:
+    """Return the pages of each range that are in memory, or swapped out; nothing if this kernel cannot tell."""
     try:
-        return tuple(scan(start, end, PRESENT | SWAPPED))
+        return scan(mappings, PRESENT | SWAPPED)
     except OSError:
-        return ()
+        return [()] * len(mappings)
 
 
-def scan(start: int, end: int, categories: int) -> list[Extent]:
-    """Return the pages of a range in one of some categories; before Linux 6.7 an OSError is raised."""
-    found, extents = list[Extent](), np.empty((SCANNED_EXTENTS, 3), np.uint64)
+def scan(mappings: Sequence[Mapping], categories: int) -> list[Sequence[Extent]]:
+    """Return the pages of each range in one of some categories; before Linux 6.7 an OSError is raised.
+
+    Ranges without a gap between them are scanned together, which takes half the time.
+    """
+    found, spans = list[Extent](), list[list[int]]()
+    for each in sorted(mappings, key=lambda each: each.base):
+        if not spans or spans[-1][1] != each.base:
+            spans.append([each.base, each.base])
+        spans[-1][1] += each.mapped
     pages = os.open("/proc/self/pagemap", os.O_RDONLY)
     try:
-        while start < end:
-            words = 96, 0, start, end, 0, extents.ctypes.data, len(extents), 0, ZERO, ZERO, categories, HUGE
-            request = bytearray(struct.pack("12Q", *words))
-            count = fcntl.ioctl(pages, PAGEMAP_SCAN, request)
-            (start,) = struct.unpack_from("Q", request, 32)
-            found += [
-                Extent(at, stop, HUGE_PAGE_BYTES if kind & HUGE else PAGE_BYTES)
-                for at, stop, kind in extents[:count].tolist()
-            ]
+        for start, end in spans:
+            found += _scan(pages, start, end, categories)
     finally:
         os.close(pages)
-    return found
+    starts = [each.start for each in found]
+    return [found[bisect_left(starts, each.first) : bisect_left(starts, each.end)] for each in mappings]
+
+
+def _scan(pages: int, start: int, end: int, categories: int) -> Iterator[Extent]:
+    """Yield the pages between two addresses. pages: an open file of the pages of the process."""
+    extents = np.empty((SCANNED_EXTENTS, 3), np.uint64)
+    while start < end:
+        words = 96, 0, start, end, 0, extents.ctypes.data, len(extents), 0, ZERO, ZERO, categories, HUGE
+        request = bytearray(struct.pack("12Q", *words))
+        count = fcntl.ioctl(pages, PAGEMAP_SCAN, request)
+        (start,) = struct.unpack_from("Q", request, 32)
+        for at, stop, kind in extents[:count].tolist():
+            yield Extent(at, stop, HUGE_PAGE_BYTES if kind & HUGE else PAGE_BYTES)
 
 
 class Pool:
@@ -244,13 +259,16 @@ class Pool:
             oldest = self._forget(found.popleft()) if found else None
         return oldest if oldest and oldest.extents else None
 
-    def put(self, mapping: Mapping) -> None:
-        """Keep a range with the pages that it has touched."""
-        extents = touched(mapping.first, mapping.end)
-        if not extents:
-            unmap(mapping)
-        for start, end, _ in extents:
-            libc.madvise(start, end - start, MADV_FREE)
+    def put(self, mappings: Sequence[Mapping]) -> None:
+        """Keep ranges with the pages that they have touched."""
+        for mapping, extents in zip(mappings, touched(mappings), strict=True):
+            if not extents:
+                unmap(mapping)
+            for start, end, _ in extents:
+                libc.madvise(start, end - start, MADV_FREE)
+            self._keep(mapping, extents)
+
+    def _keep(self, mapping: Mapping, extents: Sequence[Extent]) -> None:
         with self._lock:
             self._serial += 1
             kept = replace(mapping, extents=extents, serial=self._serial)

@@ -25,7 +25,7 @@ from deltamark.dataflow.builder.stream import KeyPartition, Stream
 from deltamark.dataflow.builder.sweeps import TextStore
 from deltamark.dataflow.kernels import expressions
 from deltamark.dataflow.kernels.core.blocks import Array, vector_at
-from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
+from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, Memory
 from deltamark.dataflow.kernels.groups import garbage
 from deltamark.dataflow.kernels.hashing.hash_map import CHECK_ROOM, RUN_KEYS, KeyMap
 from deltamark.dataflow.kernels.hashing.interner import INTERN, InternerBlock
@@ -278,14 +278,23 @@ class RowCount:
 
 @dataclass(frozen=True)
 class KeyIds:
-    """The ids of the keys of an operator: the block of their map, and a bound on the number of ids."""
+    """The ids of the keys of an operator: the block of their map, and a bound on the number of ids.
+
+    are_dense: whether ids are given one after another.
+    """
 
     block: BlockAddress
     capacity: int
+    are_dense: bool
 
     @property
     def are_hashed(self) -> bool:
         return bool(KeyMap(self.block).as_words.table)
+
+    def reserve(self, memory: Memory, words: int = 1, expected: int = 0) -> int:
+        """Reserve words for each id, all zero; return their address. expected: the words in use later; 0: unknown."""
+        reserve = memory.reserve if self.are_dense else memory.reserve_whole
+        return reserve(self.capacity * words, expected)
 
 
 def key_ids(program: Program, key: Key, rows: RowCount, incoming: CellAddress, *, state_words: int = 1) -> KeyIds:
@@ -296,15 +305,17 @@ def key_ids(program: Program, key: Key, rows: RowCount, incoming: CellAddress, *
     direct = is_direct(key.high - key.low, rows.bound, state_words, rows.expected)
     if key.form == "interned" or (direct and not key.text_digits):
         block = program.block(KeyMap, hashed=0, low=key.low, high=key.high, interned=key.next_id_address)
-        return KeyIds(block, key.high - key.low + 1)
+        return KeyIds(block, key.high - key.low + 1, are_dense=key.form == "interned")
     reserve, unset = program.memory.reserve, program.memory.reserve_unset
     keys = key.high - key.low + 1
+    runs = -(-keys // RUN_KEYS)
     if is_paged(keys - 1, rows.bound) and not key.text_digits:
         block = program.block(
             KeyMap, hashed=1, low=key.low, high=key.high,
-            free=unset(keys), pages=reserve(keys), runs=unset(keys), members=reserve(keys),
+            free=unset(runs), pages=program.memory.reserve_whole(runs // 2 + 1), runs=unset(runs // 2 + 1),
+            members=reserve(runs // 8 + 1),
         )  # fmt: skip
-        return KeyIds(block, keys + RUN_KEYS)
+        return KeyIds(block, keys + RUN_KEYS, are_dense=True)
     block = program.block(
         KeyMap, hashed=1, low=key.low, high=key.high, mask=HASHED_ENTRIES - 1, table=reserve(2 * HASHED_ENTRIES),
         free=unset(UNBOUNDED_WORDS), keys=unset(UNBOUNDED_WORDS),
@@ -312,7 +323,7 @@ def key_ids(program: Program, key: Key, rows: RowCount, incoming: CellAddress, *
     program.add(CHECK_ROOM, keys=block, coming=incoming)
     for digit in key.text_digits:
         program.sweeper.add_marker(program.part, partial(_mark, block, digit))
-    return KeyIds(block, UNBOUNDED_WORDS)
+    return KeyIds(block, UNBOUNDED_WORDS, are_dense=True)
 
 
 def _mark(block: BlockAddress, digit: Digit, texts: TextStore) -> None:

@@ -161,10 +161,10 @@ class Program:
         self.ops = [op for op in self.ops if op.part not in parts]
         blocks = {op.block for op in self.ops}
         self.meetings = [each for each in self.meetings if each in blocks]
-        for address, part in list(self.memory.reservations().items()):
-            if part in parts:
-                self._vectors.pop(address, None)
-                self.memory.release(address)
+        dropped = [address for address, part in self.memory.reservations().items() if part in parts]
+        for address in dropped:
+            self._vectors.pop(address, None)
+        self.memory.release(*dropped)
 
     def words(self, count: int, values: Sequence[int] = ()) -> Address:
         """Allocate words, the first of which hold `values`; return their address."""
@@ -172,7 +172,7 @@ class Program:
             size = max(count, CHUNK_WORDS)
             with self.building(self.base):
                 self._chunk = self.memory.reserve(size)
-            forget(self._chunk, 8 * size)  # only the blocks in the chunk may be touched
+            forget([(self._chunk, 8 * size)])  # only the blocks in the chunk may be touched
             self._chunk_end = self._chunk + 8 * size
         address = Address(self._chunk)
         self._chunk += 8 * count + GAP_BYTES

@@ -26,7 +26,10 @@ from deltamark.errors import DeltamarkError
 TABLE_ENTRIES = 1024
 """Entries of a new table of texts. Not measured."""
 
-HEAP_BYTES = 8 * UNBOUNDED_WORDS - 64
+HEAP_WORDS = UNBOUNDED_WORDS - 1
+"""The words of a heap, however short address space is: functions compare its size with HEAP_BYTES."""
+
+HEAP_BYTES = 8 * HEAP_WORDS - 64
 """The bytes of the texts that a function may make of a slice; more can be read behind them."""
 
 
@@ -72,7 +75,7 @@ def _new_store(program: Program) -> TextStore:
     reserve, unset = program.memory.reserve, program.memory.reserve_unset
     block = program.block(
         TextPool, table=reserve(TABLE_ENTRIES), mask=TABLE_ENTRIES - 1, free=unset(UNBOUNDED_WORDS),
-        starts=unset(UNBOUNDED_WORDS), lengths=unset(UNBOUNDED_WORDS), heap=unset(UNBOUNDED_WORDS),
+        starts=unset(UNBOUNDED_WORDS), lengths=unset(UNBOUNDED_WORDS), heap=unset(HEAP_WORDS),
         holes=program.words(SIZES), marks=reserve(UNBOUNDED_WORDS),
     )  # fmt: skip
     return TextStore(block, reserve(UNBOUNDED_WORDS))
@@ -224,6 +227,6 @@ def _heap(program: Program, function: str, count: int) -> dict[str, int]:
     if function in ("upper", "lower"):
         letters = cased(function)
     return {
-        "count": count, "heap": program.memory.reserve_unset(UNBOUNDED_WORDS), "room": HEAP_BYTES,
+        "count": count, "heap": program.memory.reserve_unset(HEAP_WORDS), "room": HEAP_BYTES,
         "letters": program.constants(function, letters), "letter_count": len(letters),
     }  # fmt: skip

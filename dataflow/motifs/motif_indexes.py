@@ -114,8 +114,8 @@ class BigJoinRun:
             batch=batch, level_count=len(levels), levels=table, tail=tail, seed=self._parts(seed),
             seed_filter_count=len(seed.smaller), seed_filters=self._table(seed.filters), seed_stop=self._keys,
             out=reserve(2 * batch * self._width), row=reserve(self._width),
-            stamps=reserve(stamps // 2 + 1) if stamps <= MAX_STAMPS else 0, buffer=reserve(UNBOUNDED_WORDS),
-            spare_buffer=reserve(UNBOUNDED_WORDS), result=reserve(UNBOUNDED_WORDS),
+            stamps=self._memory.reserve_whole(stamps // 2 + 1) if stamps <= MAX_STAMPS else 0,
+            buffer=reserve(UNBOUNDED_WORDS), spare_buffer=reserve(UNBOUNDED_WORDS), result=reserve(UNBOUNDED_WORDS),
         )  # fmt: skip
         self._block: BigJoin | None = BigJoin(self._table(words))
 

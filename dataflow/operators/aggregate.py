@@ -210,7 +210,7 @@ def moment_function(term: ExactMoment) -> int:
 
 
 def _aggregate(stream: Stream, node: Aggregate, append: AppendOperator) -> Stream:
-    program, reserve, unset = stream.program, stream.program.memory.reserve, stream.program.memory.reserve_unset
+    program, unset = stream.program, stream.program.memory.reserve_unset
     names, types = node.keys, tuple(node.schema[name] for name in node.keys)
     summed = {each.name: _Summed.of(stream, each) for each in node.sums}
     sums = {each: name for name, each in summed.items()}  # sums of one vector are computed once
@@ -224,7 +224,7 @@ def _aggregate(stream: Stream, node: Aggregate, append: AppendOperator) -> Strea
     size, time, diff, out_key = program.cell(), *(program.vector() for _ in range(3))
     out = {each: program.vector() for each in sums}
     columns = {name: out[each] for name, each in summed.items()}
-    state = reserve(keys.capacity * words)
+    state = keys.reserve(program.memory, words)
     block = append(
         AGGREGATE, size=stream.size, time=stream.time, diff=stream.diff, key=key.cell,
         keys=keys.block, frontier=program.frontier, sums=len(sums), state=state,

@@ -114,12 +114,12 @@ def arrange(stream: Stream, key: ArrangedKey, keys: KeyIds, terms: Sequence[Term
     count, near = int(rows), int(MIN_KEYS_PER_ROW * rows)
     stored = {term: (program.array(count * widths[term] // 8), widths[term]) for term in terms}
     is_sparse = not keys.are_hashed and near <= keys.capacity
-    present = reserve(-(-keys.capacity // 64)) if is_sparse else 0
+    present = program.memory.reserve_whole(-(-keys.capacity // 64)) if is_sparse else 0
     block = program.add(
         INSERT, size=stream.size, time=stream.time, diff=stream.diff, key=key.of.cell,
         keys=keys.block, frontier=program.frontier, present=present,
-        lists=reserve(keys.capacity, count if keys.are_hashed else min(near, keys.capacity)),
-        pending=reserve(keys.capacity), debts=reserve(keys.capacity),
+        lists=keys.reserve(program.memory, expected=count if keys.are_hashed else min(near, keys.capacity)),
+        pending=keys.reserve(program.memory), debts=keys.reserve(program.memory),
         used=reserve(UNBOUNDED_WORDS), skips=reserve(UNBOUNDED_WORDS), next=unset(UNBOUNDED_WORDS, count // 2),
         **{each: unset(UNBOUNDED_WORDS) for each in GROWING}, columns=len(terms),
         wide=sum(widths[term] == 8 for term in terms), inputs=program.table(inputs),

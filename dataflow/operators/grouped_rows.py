@@ -217,7 +217,7 @@ def grouped_rows(
     memory, address = program.memory, program.read
     block = program.add(
         step, keys=keys.block, ending=step.ending_code(),
-        groups=memory.reserve(keys.capacity * GROUP_WORDS), frontier=program.frontier,
+        groups=keys.reserve(memory, GROUP_WORDS), frontier=program.frontier,
         touched=memory.reserve_unset(UNBOUNDED_WORDS),
         out_size=size, out_time=address(time), out_diff=address(diff), out=program.table(list(map(address, out))),
         **fields,

@@ -83,7 +83,7 @@ def index(stream: Stream, of: Indexed, value: Type, rows: RowCount) -> Index:
         raise DeltamarkError("a range that is too wide for an index", actual, "declare narrower bounds")
     width = 4 if value.high - value.low < MAX_NARROW_RANGE else 8
     block = program.add(
-        kernel.INSERT_INDEX, width=width, heads=reserve(2 * keys.capacity),
+        kernel.INSERT_INDEX, width=width, heads=keys.reserve(program.memory, 2),
         pool=unset(UNBOUNDED_WORDS), weights=unset(2 * UNBOUNDED_WORDS), free=program.words(SIZE_CLASSES),
         size=stream.size, time=stream.time, diff=stream.diff, key=key.cell, value=stream.column(of.value),
         keys=keys.block, frontier=program.frontier, low=value.low,

@@ -122,7 +122,7 @@ def _trace(side: LoopSide, columns: Sequence[VectorAddress], *, key_width: int, 
         Trace, size=stream.size, iteration=stream.time, diff=stream.diff, key=side.key.cell, keys=side.keys.block,
         columns=len(columns), inputs=program.table(columns), resolved=program.words(max(len(columns), 1)),
         ids=unset(UNBOUNDED_WORDS), hashes=unset(UNBOUNDED_WORDS), slots=unset(UNBOUNDED_WORDS),
-        lists=reserve(side.keys.capacity * key_width // 2 + 1), key_width=key_width, table=reserve(UNBOUNDED_WORDS),
+        lists=side.keys.reserve(memory, -(-key_width // 2)), key_width=key_width, table=reserve(UNBOUNDED_WORDS),
         mask=TRACE_ENTRIES - 1, records=unset(UNBOUNDED_WORDS), record_words=record_words,
     )  # fmt: skip
 

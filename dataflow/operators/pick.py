@@ -19,7 +19,7 @@ from typing import ClassVar, Literal
 from deltamark.dataflow.builder.keys import key_ids, key_of
 from deltamark.dataflow.builder.program import VectorAddress
 from deltamark.dataflow.builder.stream import Stream
-from deltamark.dataflow.builder.texts import HEAP_BYTES, TextCells, numbers_of, store_bytes
+from deltamark.dataflow.builder.texts import HEAP_BYTES, HEAP_WORDS, TextCells, numbers_of, store_bytes
 from deltamark.dataflow.kernels.core.blocks import Array, Block
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import move, wraps
@@ -142,9 +142,9 @@ def _pick(stream: Stream, node: Pick) -> Stream:
     columns = [*ordered, *stored_columns(stream, [name for name in node.keys if name not in compared], schema)]
     picked = [part for each in node.picked for part in _stored_parts(each)]
     arguments = [_argument(stream, node, columns, each.of) for each in picked]
-    words, table, reserve = program.words, program.table, program.memory.reserve
+    words, table = program.words, program.table
     count, separators = len(picked), [each.separator.encode() for each in picked]
-    heap = program.memory.reserve_unset(UNBOUNDED_WORDS) if any(each.kind == "texts" for each in picked) else 0
+    heap = program.memory.reserve_unset(HEAP_WORDS) if any(each.kind == "texts" for each in picked) else 0
     groups = grouped_rows(
         PICK, keys, [RowInput(stream, key.cell, columns)],
         order=RowOrder(RowRecord.size_in_words - 1, 1 + len(ordered), [1 + at for at in texts]),
@@ -153,7 +153,7 @@ def _pick(stream: Stream, node: Pick) -> Stream:
         parts=table([each.part for each in picked]), wholes=table([each.whole for each in picked]),
         arguments=table(arguments), heap=heap, place=heap, heap_end=heap + HEAP_BYTES,
         separators=table([store_bytes(program, each) for each in separators]), sizes=table(list(map(len, separators))),
-        cursors=reserve(keys.capacity * count * CURSOR_WORDS),
+        cursors=keys.reserve(program.memory, count * CURSOR_WORDS),
         changed=program.memory.reserve_unset(UNBOUNDED_WORDS), old=words(count), new=words(count),
     )  # fmt: skip
     written = {each.name for each in node.picked if each.kind == "texts"}

@@ -65,7 +65,7 @@ class Threshold(Merging):
         size, time, diff, out_key = program.cell(), *(program.vector() for _ in range(3))
         block = program.add(
             THRESHOLD, size=stream.size, time=stream.time, diff=stream.diff, key=key.cell,
-            keys=keys.block, frontier=program.frontier, minimum=self.least, state=memory.reserve(2 * keys.capacity),
+            keys=keys.block, frontier=program.frontier, minimum=self.least, state=keys.reserve(memory, 2),
             saved=memory.reserve_unset(UNBOUNDED_WORDS), touched=memory.reserve_unset(UNBOUNDED_WORDS), out_size=size,
             out_time=time, out_diff=diff, out_key=out_key,
         )  # fmt: skip

@@ -106,15 +106,14 @@ class _Optimizer:
         for tree, wanted in with_reused_groups(old, taken_apart(old.rows, self._is_whole)):
             return _with_schema(*self._ordered(tree, wanted), old.schema)
         keys = [column(name, old.rows.schema[name]) for name in old.keys]
-        sums = [each.term for each in old.sums if each.term is not None]
-        rows, terms = self._joined(old.rows, [*keys, *sums])
+        rows, terms = self._joined(old.rows, [*keys, *old.terms])
         rows, names = with_columns(rows, terms[: len(keys)], "key")
-        remaining = iter(terms[len(keys) :])
+        value_of = dict(zip(old.terms, terms[len(keys) :], strict=True))
         keys_of = dict(zip(old.keys, names, strict=True))
         sum_of: dict[str, str] = {}
         for each in old.sums:
             sum_of[each.name] = fresh(each.name, [*names, *sum_of.values()])
-        new_sums = tuple(replace(each, name=sum_of[each.name], term=each.term and next(remaining)) for each in old.sums)
+        new_sums = tuple(replace(each.of_values(value_of), name=sum_of[each.name]) for each in old.sums)
         fields = {keys_of[key]: replace(old.schema.field(key), name=keys_of[key]) for key in old.keys}
         fields |= {sum_of[each.name]: replace(old.schema.field(each.name), name=sum_of[each.name]) for each in old.sums}
         schema = Schema(tuple(fields.values()), old.schema.rows)

@@ -21,7 +21,8 @@ touch fewer pages of memory. Measured at SF 10: five queries need 0.54 to 0.77 t
 times as long, others 0.97 to 1.02. The number is not measured."""
 
 MAX_DIRECT_KEYS = 1 << 33
-"""A larger range is hashed, however many rows there are: address space is limited, too."""
+"""A larger range is hashed, however many rows there are: address space is limited, too. State of several words a key
+makes the range of direct keys as many times smaller."""
 
 
 def is_direct(key_range: int, rows: int, state_words: int = 1, expected: float = math.inf) -> bool:
@@ -32,7 +33,7 @@ def is_direct(key_range: int, rows: int, state_words: int = 1, expected: float =
     are_few = 2 * rows <= state_words * key_range or PAGED_KEYS_PER_EXPECTED_ROW * expected <= key_range
     if key_range >= MIN_PAGED_KEYS and are_few:
         return False
-    return key_range < min(DIRECT_KEYS_PER_ROW * rows + MIN_DIRECT_KEYS, MAX_DIRECT_KEYS)
+    return key_range < min(DIRECT_KEYS_PER_ROW * rows + MIN_DIRECT_KEYS, MAX_DIRECT_KEYS // state_words)
 
 
 def is_paged(key_range: int, rows: int) -> bool:

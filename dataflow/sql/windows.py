@@ -12,12 +12,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from deltamark.dataflow.language import windows as language
-from deltamark.dataflow.language.by_terms import joined
+from deltamark.dataflow.language.by_terms import columns_of, joined, projected
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.windows import FrameExpr, WindowExpr
 from deltamark.dataflow.operators.frames import Bound, Exclusion, Frame, Summary
 from deltamark.dataflow.operators.window import State
-from deltamark.dataflow.plan.terms import Ratio, Term, difference, number, product
+from deltamark.dataflow.plan.terms import Equal, Not, Ratio, Term, difference, number, product
 from deltamark.dataflow.scalars import values
 from deltamark.dataflow.scalars.doubles import in_double, is_double
 from deltamark.dataflow.scalars.evaluator import evaluate
@@ -48,6 +48,8 @@ OF_TWO_NUMBERS = ("percent_rank", "cume_dist")
 """Functions of a place and the number of rows of the partition."""
 PICKS = ("first_value", "last_value", "nth_value")
 SHIFTS = ("lag", "lead")
+OF_DISTINCT = ("sum", "sum_no_overflow", "count", *MEANS)
+"""Functions of the different values of a frame that begins with its partition."""
 
 Types = Mapping[str, Type]
 Result = Callable[[Types], Cell]
@@ -93,6 +95,11 @@ class WindowCall:
         """The expressions that it reads, except for the ends of its frame."""
         orders = (each.expression for each in self.orders)
         return (*self.args, *self.partitions, *orders, *([self.condition] if self.condition else []))
+
+    @property
+    def only_grows(self) -> bool:
+        """Whether the frame of a row contains those of all rows before it."""
+        return self.start.unit == "all" and self.without == "nothing"
 
     @property
     def is_whole(self) -> bool:
@@ -155,6 +162,11 @@ class _Windows:
         self._windows: dict[Spec, dict[str, WindowExpr | FrameExpr]] = {}
         self._limited: tuple[Spec, int] | None = None
         self._wholes: dict[tuple[str, ...], list[AggregateCall]] = {}
+        self._places: dict[Spec, str] = {}
+        """The columns of places among rows with equal values, by the partition, which has the value, and the order."""
+        self._firsts: dict[tuple[str, str, Term | None], str] = {}
+        """The columns of values that are NULL but in the first rows that have them, by the columns of the place and of
+        the value, and by the term that stands for it."""
         self._count = 0
 
     def limited(self, call: WindowCall, most: int) -> None:
@@ -169,7 +181,7 @@ class _Windows:
             raise unsupported(f"{name} with an order of its arguments over a window", call.place)
         if call.is_whole:
             return self._whole(call, call.aggregate)
-        if call.distinct and name not in EXTREMES:
+        if call.distinct and name not in EXTREMES and not (name in OF_DISTINCT and call.only_grows):
             raise unsupported(f"DISTINCT in {name} over a frame", call.place)
         if name in PLACES:
             return self._number(self._added(call, PLACES[name]()))
@@ -187,7 +199,7 @@ class _Windows:
         """Return the rows with the values of calls."""
         count = len(self._rows.cells)
         stored = self._rows.with_cells(self._cells).stored([f"c{at}" for at in range(len(self._cells))])
-        collection = stored.collection
+        collection = self._with_firsts(stored.collection)
         last = self._limited and self._limited[0]
         for spec in sorted(self._windows, key=lambda each: (each == last, self._is_running(each))):
             keys, order = spec
@@ -198,6 +210,26 @@ class _Windows:
         types = {each.name: each.type for each in collection.schema.fields}
         cells = [values.cell_of(f"c{at}", cell, types) for at, cell in enumerate(stored.cells[:count])]
         return Rows(collection, (*cells, *(each(types) for each in results)))
+
+    def _with_firsts(self, collection: Collection) -> Collection:
+        """Add the columns of values in the first rows that have them. Places, before them, put these first in ties."""
+        for (keys, order), name in self._places.items():
+            collection = collection.window(keys, order, None, **{name: language.row_number()})
+        terms: dict[str, Term] = dict(columns_of(collection.node))
+        for (place, of, kept), name in self._firsts.items():
+            value = values.value_of_term(terms[of])
+            known = value.term
+            assert not isinstance(known, Ratio)
+            is_later = Not(Equal(terms[place], number(1)))
+            terms[name] = values.nullable_term(kept or known, either(value.null, is_later))
+        return Collection(projected(collection.node, terms)) if self._firsts else collection
+
+    def _first(self, call: WindowCall, cell: Cell, kept: Term | None = None) -> str:
+        """Return the column of a value in the first row that has it. kept: a term that stands for the value."""
+        of = self._stored(cell)
+        keys, order = self._spec(call)
+        place = self._places.setdefault(((*keys, of), order), f"p{len(self._places)}")
+        return self._firsts.setdefault((place, of, kept), f"d{len(self._firsts)}")
 
     def _is_running(self, spec: Spec) -> bool:
         """Return whether a window has functions of all rows before a row, whose values change for many rows."""
@@ -265,6 +297,9 @@ class _Windows:
         if call.args:
             value = value_of(self._rows.cell(call.args[0]))
             missing = either(missing, value.null)
+        if call.distinct and call.function in COUNTS:
+            once = self._first(call, values.in_one_column(Value(value.term, missing)), number(1))
+            return self._number(self._in_frame(call, "count", once))
         counted = self._stored(Value(number(1), missing)) if missing is not None else ""
         if call.function in COUNTS:
             return self._number(self._in_frame(call, "count" if counted else "rows", counted))
@@ -274,7 +309,9 @@ class _Windows:
             kind: Summary = "smallest" if EXTREMES[call.function] == "smallest" else "largest"
             return partial(_stored_as, self._in_frame(call, kind, name), cell)
         term, divisor = summand(value.term, call.aggregate)
-        summed = self._in_frame(call, "sum", self._stored(Value(term, missing)))
+        of = self._first(call, Value(term, missing)) if call.distinct else self._stored(Value(term, missing))
+        counted = of if call.distinct else counted
+        summed = self._in_frame(call, "sum", of)
         if call.function not in MEANS:
             return partial(_divided, summed, divisor)
         return partial(_mean, summed, self._in_frame(call, "count" if counted else "rows", counted), divisor)

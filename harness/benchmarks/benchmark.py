@@ -48,7 +48,7 @@ from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from random import Random
 from types import MappingProxyType, ModuleType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import msgspec
 
@@ -61,6 +61,7 @@ from deltamark.datagen.ssb import SSB
 from deltamark.datagen.tpcds import TpcdsGenerator
 from deltamark.datagen.tpch import TPCH
 from deltamark.datagen.windows import WINDOWS
+from deltamark.datagen.workloads.registry import known_workload, small_workloads
 from deltamark.errors import DeltamarkError, shortened, unknown
 from deltamark.harness.benchmarks.packaged_texts import Dialect, PackagedTexts
 from deltamark.harness.benchmarks.packages import Packages
@@ -80,7 +81,7 @@ GENERATORS: Mapping[str, Source] = {each.name: each for each in (TPCH, SSB, NEXM
 
 Value = TypeVar("Value", bound=str | bool | list[str] | dict[str, object])
 
-TITLES = ("title", "generator", "relations", "packages", "queries", "dialect")
+TITLES = ("title", "generator", "relations", "packages", "queries", "dialect", "golden")
 """The fields of a description."""
 
 FIELDS = ("files", "key", "arrives", "change", "weight", "references", "member_of", "roles", "changing", "in_turn")
@@ -90,10 +91,21 @@ SETTINGS: Mapping[str, str] = {"keys": "key", "arrives": "arrives"}
 """The settings that describe relations without a file, and the fields for which they stand."""
 
 
-def described(
-    folder: Path, settings: Mapping[str, str] = MappingProxyType({})
-) -> tuple[str, Source, PackagedTexts | None]:
-    """Read the description of a folder; return its title, the source of its rows, and its queries in packages.
+GOLDEN_SIZES = (1, 1000)
+"""The sizes of logical batches that have golden digests if the description names none."""
+
+
+class Description(NamedTuple):
+    """The description of a folder. texts: its queries in packages; golden: as of a benchmark, or nothing."""
+
+    title: str
+    source: Source
+    texts: PackagedTexts | None
+    golden: Mapping[str, tuple[int, ...]]
+
+
+def described(folder: Path, settings: Mapping[str, str] = MappingProxyType({})) -> Description:
+    """Read the description of a folder.
 
     settings: the keys and the order of arrival of relations in a folder without a description.
     """
@@ -108,7 +120,18 @@ def described(
     for field in raw.keys() - {*TITLES}:
         raise unknown(f"field of {path}", field, TITLES)
     title = _typed(path, "title", raw.get("title", folder.resolve().name), str)
-    return title, _source(folder, path, raw, settings), _texts(path, raw)
+    return Description(title, _source(folder, path, raw, settings), _texts(path, raw), _golden(path, raw))
+
+
+def _golden(path: Path, raw: Mapping[str, object]) -> Mapping[str, tuple[int, ...]]:
+    """Return the workloads of golden digests, and their sizes of logical batches."""
+    given = _typed(path, "golden", raw.get("golden", {}), dict)
+    for name, sizes in given.items():
+        known_workload(name)
+        if not isinstance(sizes, list) or not sizes or not all(type(each) is int and each > 0 for each in sizes):
+            problem = f"{path}: {sizes}"
+            raise DeltamarkError(f"golden.{name} is no list of sizes of logical batches", problem, "write [1, 1000]")
+    return {name: tuple(sizes) for name, sizes in given.items()}
 
 
 def _texts(path: Path, raw: Mapping[str, object]) -> PackagedTexts | None:
@@ -337,6 +360,16 @@ class Benchmark:
     folder: Path
     source: Source
     texts: PackagedTexts | None = None
+    named_golden: Mapping[str, tuple[int, ...]] | None = None
+    """The workloads of golden digests, and sizes of logical batches, that the description names."""
+
+    @property
+    def golden(self) -> Mapping[str, tuple[int, ...]]:
+        """The workloads of golden digests, with their sizes of logical batches; by default a small one of each kind."""
+        if self.named_golden:
+            return self.named_golden
+        names = [self.workload] if self.source.has_changes else small_workloads(self.relations)
+        return dict.fromkeys(names, GOLDEN_SIZES)
 
     @property
     def relations(self) -> Relations:
@@ -464,8 +497,8 @@ def _read(name: str) -> Benchmark:
         raise DeltamarkError("no folder of a benchmark", path, f"name a folder, or {', '.join(included())}")
     if not folder.is_dir():
         raise unknown("benchmark", path, included())
-    title, source, texts = described(folder, settings)
-    return Benchmark(name, title, folder, source, texts)
+    title, source, texts, golden = described(folder, settings)
+    return Benchmark(name, title, folder, source, texts, golden)
 
 
 def parts(name: str) -> tuple[str, dict[str, str]]:

@@ -232,27 +232,19 @@ OWN_FILE = "golden.csv"
 """The file in the folder of a benchmark outside this project."""
 
 HEADER = ["query", "workload", "logical", "updates", "digest"]
-WORKLOADS = {
-    "insert": (1, 1000), "window:500": (1, 1000), "refresh:5": (1, 1000), "slide:20000": (1000,), "late:500": (1000,),
-    "expire:90": (1,), "update:5": (1,), "churn:5": (1, 1000), "hot:8": (1,), "zipf:1": (1000,), "changes": (1, 1000),
-}  # fmt: skip
-"""The workloads with their sizes of logical batches. A benchmark has digests of those that apply to it."""
-
-BY_LAW = tuple(name for name in WORKLOADS if name != "changes")
-"""The workloads whose rounds do not come with the data."""
 
 
 def golden_cells(
-    queries: Iterable[str] = (), home: Benchmark | None = None, workloads: Iterable[str] = BY_LAW
+    queries: Iterable[str] = (), home: Benchmark | None = None, workloads: Iterable[str] | None = None
 ) -> list[Cell]:
-    """Return the cells of some queries, or of all."""
+    """Return the cells of some queries and workloads, or of all that have golden digests."""
     home = home or benchmark()
     sf, names = str(home.source.scale(Decimal(SF))), list(queries) or home.queries
     return [
         Cell(name, sf, work, logical, benchmark=home.name)
         for name in names
-        for work in workloads
-        for logical in WORKLOADS[work]
+        for work in (home.golden if workloads is None else workloads)
+        for logical in home.golden[work]
     ]
 
 

@@ -42,7 +42,7 @@ weight = "n"
 def made(folder: Path, description: str = DESCRIPTION) -> Dataset:
     """Make the data of a folder, beside it."""
     (folder / "benchmark.toml").write_text(description)
-    _, source, _ = described(folder)
+    source = described(folder).source
     with tasks_in_process():
         return make_data(Wanted(folder / "data", Decimal(1), source=source), lambda *_: None)[0]
 

@@ -67,7 +67,7 @@ def dataset(tmp_path_factory):
     for name, columns in tables.items():
         pq.write_table(pa.table(columns), folder / f"{name}.parquet")
     (folder / "benchmark.toml").write_text(DESCRIPTION)
-    _, source, _ = described(folder)
+    source = described(folder).source
     with tasks_in_process():
         return make_data(Wanted(folder / "data", Decimal(1), source=source, chunk_rows=8), lambda *_: None)[0]
 

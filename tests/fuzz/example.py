@@ -33,8 +33,6 @@ WIDE_WEIGHT = "a weight needs more than 64 bits"
 NEGATIVE = "a negative multiplicity"
 OUT_OF_BOUNDS = "a sum is out of bounds"
 OUT_OF_RANGE = {WideNumberError.cause, OutOfRangeError.cause}
-NO_SPACE = "no address space"
-"""The cause of an error that plans over billions of declared rows may raise."""
 
 
 class WrongError(Exception):

@@ -8,15 +8,20 @@ from collections import Counter
 from dataclasses import replace
 
 import duckdb
+import numpy as np
 import pytest
 from support.random_plans.choices import Seeded
 
 from deltamark.dataflow.sql.query import sql
+from deltamark.dataflow.types import DOUBLE, Field, Schema, integer
 from fuzz.example import WrongError
 from fuzz.queries import example
 from fuzz.queries.answers import differences
-from fuzz.queries.example import query_example
+from fuzz.queries.doubles import exact_sum, moment
+from fuzz.queries.example import Queries, query_example
 from fuzz.queries.parts import Part, clause, listed, simpler
+from fuzz.queries.subqueries import OF_ROWS
+from fuzz.queries.tables import ROWS, Table
 from fuzz.tally import TALLY
 from fuzz.watch import FuzzSettings, explore
 
@@ -35,8 +40,15 @@ CONSTRUCTS = {
     "WITH RECURSIVE", "rows compared by =", "IN list of rows",
     "median", "quantile_disc in order", "first in order", "any_value in order", "arg_max in order", "bit_and",
     "bit_xor", "stddev_samp", "var_pop", "string_agg in order", "timestamp - timestamp", "sqrt",
-    "moment of doubles", "months of a column",
+    "moment of doubles", "months of a column", "scalar subquery of rows",
 }  # fmt: skip
+
+OF_DOUBLES = {
+    "sums and averages over frames": r"(sum|avg) of doubles OVER", "variances": r"(var|stddev).* of doubles",
+    "covariances": r"covar_.* of doubles", "correlations": r"corr of doubles",
+}  # fmt: skip
+SHARE = 0.03
+"""The least share of the queries that have each of them."""
 
 
 def explored(seed, examples):
@@ -58,6 +70,12 @@ def test_every_construct_is_drawn():
         if not missing:
             return
     pytest.fail(f"not drawn: {missing}")
+
+
+def test_functions_of_doubles_are_drawn_often():
+    drawn = [" | ".join(query_example(Seeded(seed)).query.constructs()) for seed in range(400)]
+    shares = {name: sum(bool(re.search(each, one)) for one in drawn) / 400 for name, each in OF_DOUBLES.items()}
+    assert min(shares.values()) >= SHARE, shares
 
 
 WRONG = {"LEFT JOIN": ("LEFT JOIN", "JOIN"), "NOT IN": ("NOT IN (SELECT", "IN (SELECT")}
@@ -156,3 +174,54 @@ def test_doubles_may_differ_in_their_last_digits():
     assert differences(Counter({(1, 0.5): 2}), Counter({(1, 0.5): 1}))
     assert differences(Counter({(1, 0.5): 1}), Counter({(1, None): 1}))
     assert differences(Counter({(1,): -1}), Counter())
+
+
+def doubles_of(*values):
+    return Table("t", Schema((Field("h", DOUBLE),), ROWS), (), tuple(((value,), 0, 1) for value in values))
+
+
+def run(text, table):
+    TALLY.clear()
+    feeds = [[time] for time in sorted({time for _, time, _ in table.stream})]
+    Queries(text, (table,), feeds, slice_rows=64, workers=1).run()
+    return TALLY
+
+
+@pytest.mark.parametrize("values", [(1e16, 1.0, -1e16), (1.5e308, 1.5e308, -1.5e308), (0.1, 2.0**-1074, 1e300)])
+def test_doubles_that_duckdb_would_round_have_exact_sums(values):
+    text = Part("query", ("SELECT exact_sum(list(h) OVER ()), exact_avg(list(h) OVER ()) FROM t",))
+    assert run(text, doubles_of(*values))["queries: compared"] == 1
+
+
+def test_sums_of_the_reference_are_rounded_once():
+    assert exact_sum([1e16, 1.0, -1e16], 1) == 1.0
+    assert exact_sum([1.5e308, 1.5e308, -1.5e308], 3) == 5e307
+    assert exact_sum([1.5e308, 1.5e308], 1) == exact_sum([1.0, float("inf")], 2) == float("inf")
+
+
+def test_moments_of_the_reference_are_those_of_exact_numbers():
+    random = np.random.default_rng(0)
+    pairs = [(float(one), float(other)) for one, other in random.normal(size=(50, 2))]
+    ones, others = np.array(pairs).T
+    assert moment("var_samp", [(one, one) for one, _ in pairs]) == pytest.approx(ones.var(ddof=1))
+    assert moment("stddev_pop", [(one, one) for one, _ in pairs]) == pytest.approx(ones.std())
+    assert moment("covar_samp", pairs) == pytest.approx(np.cov(ones, others)[0, 1])
+    assert moment("corr", pairs) == pytest.approx(np.corrcoef(ones, others)[0, 1])
+
+
+SEVERAL = Part("query", (
+    "SELECT 1 AS x, ", Part("int", ("(", Part("query", ("SELECT a FROM t",)), ")"), OF_ROWS), " AS y",
+))  # fmt: skip
+CHANGES = ((1,), 0, 1), ((2,), 4, 1)
+GROWING = Table("t", Schema((Field("a", integer(0, 9)),), ROWS), (), CHANGES)
+
+
+def test_a_subquery_with_several_rows_must_fail_at_their_time():
+    assert run(SEVERAL, GROWING)["queries: with several rows in a subquery"] == 1
+
+
+def test_an_engine_that_misses_several_rows_is_found(monkeypatch):
+    text = "SELECT 1 AS x, (SELECT max(a) FROM t) AS y"
+    monkeypatch.setattr(example, "sql", lambda _, relations: sql(text, relations))
+    with pytest.raises(WrongError, match="no error: at time 4"):
+        run(SEVERAL, GROWING)

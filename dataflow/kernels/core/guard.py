@@ -15,7 +15,7 @@ from __future__ import annotations
 import bisect
 import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -93,7 +93,7 @@ class Registry:
             finally:
                 self._is_changing = False
             while self._freed:
-                self.remove_within(*self._freed.pop())
+                self.remove_within([self._freed.pop()])
 
     def _add(self, start: int, size: int, label: str) -> None:
         place = bisect.bisect(self._starts, start)
@@ -103,24 +103,22 @@ class Registry:
         self._ranges[start] = Range(start, start + size, label)
         self._show(place, [(start, start + size)], place)
 
-    def _remove(self, start: int) -> None:
-        place = bisect.bisect_left(self._starts, start)
-        del self._starts[place], self._ranges[start]
-        self._show(place, [], place + 1)
-
-    def remove_within(self, start: int, size: int) -> None:
-        """Remove all ranges that begin within some bytes of memory."""
+    def remove_within(self, memory: Iterable[tuple[int, int]]) -> None:
+        """Remove all ranges that begin within some memory, given as first addresses and bytes."""
         with self._lock:
             if self._is_changing:
-                self._freed.append((start, size))
+                self._freed += memory
                 return
             with self._change():
-                self._remove_all(start, size)
+                for start, size in memory:
+                    self._remove_all(start, size)
 
     def _remove_all(self, start: int, size: int) -> None:
         first, last = bisect.bisect_left(self._starts, start), bisect.bisect_left(self._starts, start + size)
         for each in self._starts[first:last]:
-            self._remove(each)
+            del self._ranges[each]
+        del self._starts[first:last]
+        self._show(first, [], last)
 
     def _show(self, place: int, ends: Sequence[tuple[int, int]], behind: int) -> None:
         """Make the other half valid: ranges up to a place, then new ones, then the old ones from another place on."""
@@ -277,10 +275,10 @@ def register(start: int, size: int, label: str) -> None:
         REGISTRY.add(start, size, label)
 
 
-def forget(start: int, size: int) -> None:
-    """Remove all ranges within some bytes of memory, which is released."""
+def forget(memory: Iterable[tuple[int, int]]) -> None:
+    """Remove all ranges within memory that is released, given as first addresses and bytes."""
     if REGISTRY is not None:
-        REGISTRY.remove_within(start, size)
+        REGISTRY.remove_within(memory)
 
 
 def check_view(address: int, size: int) -> None:

@@ -24,8 +24,8 @@ from deltamark.dataflow.kernels.core.pages import MAX_STAGGER_BYTES, PAGE_BYTES,
 from deltamark.errors import DeltamarkError
 
 UNBOUNDED_WORDS = 1 << 24 if CHECKED else 1 << 31
-"""Words of an array of unknown size. Checked kernels are for small data, and detect stray accesses sooner if
-reservations are smaller."""
+"""Words of an array of unknown size; it gets fewer if address space is short. Checked kernels are for small data, and
+detect stray accesses sooner if reservations are smaller."""
 
 UNSET = 0x5E7DA7A0BAD5EED
 """A word that no array contains by accident: in checked kernels the content of unset words, and otherwise the mark of
@@ -46,8 +46,7 @@ def _resident(mappings: Sequence[Mapping]) -> list[int]:
     A list of all mappings of the process, which older kernels have alone, takes 0.1 s if the pool has thousands.
     """
     try:
-        extents = [pages.scan(each.first, each.end, pages.PRESENT) for each in mappings]
-        return [sum(end - start for start, end, _ in each) for each in extents]
+        return [sum(end - start for start, end, _ in each) for each in pages.scan(mappings, pages.PRESENT)]
     except OSError:
         smaps = Path("/proc/self/smaps").read_bytes()
         regions = [(int(start, 16), 1024 * int(rss)) for start, _, rss in REGION.findall(smaps)]
@@ -115,15 +114,31 @@ class Memory(Uncopied):
         """The owner of the next reservations."""
 
     def reserve(self, words: int, expected: int = 0) -> int:
-        """Reserve int64 words, all zero; return their address. expected: the words in use later; 0: unknown."""
+        """Reserve int64 words, all zero, the first of which will be used; return their address.
+
+        words: UNBOUNDED_WORDS for each word of an item if their number is unknown; the array gets fewer if address
+        space is short; expected: the words in use later; 0: unknown.
+        """
+        return self._reserve(self._possible(words), expected, is_unset=False)
+
+    def reserve_whole(self, words: int, expected: int = 0) -> int:
+        """Reserve int64 words, all zero, any of which may be used; return their address. expected: as of `reserve`."""
         return self._reserve(words, expected, is_unset=False)
 
     def reserve_unset(self, words: int, expected: int = 0) -> int:
-        """Reserve int64 words without a value; return their address. expected: as of `reserve`."""
+        """Reserve int64 words without a value; return their address. words, expected: as of `reserve`."""
+        words = self._possible(words)
         address = self._reserve(words, expected, is_unset=True)
         if CHECKED:
             view(address, min(words, UNSET_BYTES // 8))[:] = UNSET
         return address
+
+    def _possible(self, words: int) -> int:
+        """Return the number of words of an array whose first words are used, if it asks for some."""
+        if words < UNBOUNDED_WORDS:
+            return words
+        left = pages.ADDRESS_BYTES - pages.MAPPED.bytes + (self._pool.space if self._pool else 0)
+        return min(words, pages.most_bytes(words // UNBOUNDED_WORDS, left) // 8)
 
     def _reserve(self, words: int, expected: int, *, is_unset: bool) -> int:
         kind = Kind.of(8 * words, 8 * expected)
@@ -157,14 +172,17 @@ class Memory(Uncopied):
         self._owners[by] = self._owners[address]
         self.release(address)
 
-    def release(self, address: int) -> None:
-        """Return a reservation to the pool, or to the system."""
-        del self._owners[address]
-        mapping = self._held.pop(address).mapping
-        forget(mapping.base, mapping.mapped)
+    def release(self, *addresses: int) -> None:
+        """Return reservations to the pool, or to the system."""
+        released = []
+        for address in addresses:
+            del self._owners[address]
+            released.append(self._held.pop(address).mapping)
+        forget((each.base, each.mapped) for each in released)
         if self._pool:
-            self._pool.put(mapping)
-        else:
+            self._pool.put(released)
+            return
+        for mapping in released:
             pages.unmap(mapping)
 
     def set_owner(self, address: int, owner: object) -> None:
@@ -192,8 +210,7 @@ class Memory(Uncopied):
 
     def close(self) -> None:
         """Release all reservations."""
-        for address in list(self._held):
-            self.release(address)
+        self.release(*self._held)
 
     def __del__(self) -> None:
         if not sys.is_finalizing():  # a process that ends returns its memory, and cannot open files any more
@@ -222,8 +239,8 @@ class Scratch:
 
     def close(self) -> None:
         """Release all reservations."""
-        while self._addresses:
-            self._memory.release(self._addresses.pop())
+        addresses, self._addresses = self._addresses, []
+        self._memory.release(*addresses)
 
 
 def view(address: int, size: int) -> np.ndarray:

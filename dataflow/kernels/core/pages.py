@@ -16,7 +16,9 @@ import fcntl
 import mmap
 import os
 import struct
+from bisect import bisect_left
 from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from threading import RLock
 from typing import NamedTuple
@@ -35,11 +37,27 @@ STAGGER_BYTES, MAX_STAGGER_BYTES = 17 * 64, 1 << 16
 """Arrays begin at different offsets within a page: those with the same offset compete for the same cache lines. Not
 measured."""
 
+ADDRESS_BYTES = 1 << 47
+"""The address space of a process on x86-64."""
+
+SPACE_SHARE = 1 << 12
+"""An array of unknown size gets at most this fraction, as a divisor, of the address space that is left. So the first
+four thousand get all that they ask for, and later ones get less, before there is none for the last."""
+
+MAX_SPACE_SHARES = 16
+"""The fractions that an array gets at most if each of its items has many words. Not tuned."""
+
+MIN_UNKNOWN_BYTES = 1 << 30
+"""The address space that an array of unknown size gets at least: 128 million numbers. Not tuned."""
+
 KEPT_SHARE = 4
-"""The pool keeps at most this fraction of the machine's memory, as a divisor. Not tuned."""
+"""The pool keeps at most this fraction, as a divisor, of the machine's memory, and of the address space. Not tuned."""
 
 MAX_KEPT = 1 << 13
 """The number of ranges that the pool keeps at most: the kernel allows 65,530 mappings. A range has up to four."""
+
+MACHINE_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+"""The memory of the machine."""
 
 MAP_NORESERVE, MADV_FREE, MADV_HUGEPAGE = 0x4000, 8, 14
 """Flags of `mmap` and `madvise` on Linux, which Python does not name."""
@@ -99,7 +117,7 @@ class Mapping:
     start: int
     mapped: int
     """The bytes from `base` on that are mapped."""
-    extents: tuple[Extent, ...] = ()
+    extents: Sequence[Extent] = ()
     serial: int = 0
 
     @property
@@ -114,6 +132,37 @@ class Mapping:
     @property
     def kept_bytes(self) -> int:
         return sum(each.end - each.start for each in self.extents)
+
+
+class Mapped:
+    """The bytes of address space that all ranges of the process take."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self._lock = RLock()  # as that of a pool
+
+    def add(self, size: int) -> None:
+        with self._lock:
+            self.bytes += size
+
+    def begin_process(self) -> None:
+        """Replace the lock in a forked process, which has the ranges of its parent."""
+        self._lock = RLock()
+
+
+MAPPED = Mapped()
+os.register_at_fork(after_in_child=MAPPED.begin_process)
+
+
+def most_bytes(shares: int, left: int) -> int:
+    """Return the most bytes of an array of unknown size whose first bytes are used: a power of two.
+
+    The array cannot need more than the memory of the machine; that is doubled since some may be swapped out.
+
+    shares: the words of an item; left: the address space that is left.
+    """
+    share = max(left // SPACE_SHARE * min(shares, MAX_SPACE_SHARES), MIN_UNKNOWN_BYTES)
+    return min(1 << share.bit_length() - 1, _power(2 * MACHINE_BYTES))
 
 
 def map_pages(kind: Kind, stagger: int) -> Mapping:
@@ -132,44 +181,59 @@ def map_pages(kind: Kind, stagger: int) -> Mapping:
     small = 0 if kind.is_large else HUGE_PAGE_BYTES
     if size > small:
         libc.madvise(first + small, size - small, MADV_HUGEPAGE)
+    MAPPED.add(mapped)
     return Mapping(kind, base, first + stagger, mapped)
 
 
 def _no_space(size: int) -> DeltamarkError:
-    remedy = "lift ulimit -v, or allow overcommitting: sysctl vm.overcommit_memory=0"
+    remedy = "lift ulimit -v, raise vm.max_map_count, or allow overcommitting: sysctl vm.overcommit_memory=0"
     return DeltamarkError("no address space", f"{size / 1e9:.1f} GB", remedy)
 
 
 def unmap(mapping: Mapping) -> None:
     """Return a range to the system."""
     libc.munmap(mapping.base, mapping.mapped)
+    MAPPED.add(-mapping.mapped)
 
 
-def touched(start: int, end: int) -> tuple[Extent, ...]:
-    """Return the pages of a range that are in memory, or swapped out; nothing if this kernel cannot tell."""
+def touched(mappings: Sequence[Mapping]) -> list[Sequence[Extent]]:
+    """Return the pages of each range that are in memory, or swapped out; nothing if this kernel cannot tell."""
     try:
-        return tuple(scan(start, end, PRESENT | SWAPPED))
+        return scan(mappings, PRESENT | SWAPPED)
     except OSError:
-        return ()
+        return [()] * len(mappings)
 
 
-def scan(start: int, end: int, categories: int) -> list[Extent]:
-    """Return the pages of a range in one of some categories; before Linux 6.7 an OSError is raised."""
-    found, extents = list[Extent](), np.empty((SCANNED_EXTENTS, 3), np.uint64)
+def scan(mappings: Sequence[Mapping], categories: int) -> list[Sequence[Extent]]:
+    """Return the pages of each range in one of some categories; before Linux 6.7 an OSError is raised.
+
+    Ranges without a gap between them are scanned together, which takes half the time.
+    """
+    found, spans = list[Extent](), list[list[int]]()
+    for each in sorted(mappings, key=lambda each: each.base):
+        if not spans or spans[-1][1] != each.base:
+            spans.append([each.base, each.base])
+        spans[-1][1] += each.mapped
     pages = os.open("/proc/self/pagemap", os.O_RDONLY)
     try:
-        while start < end:
-            words = 96, 0, start, end, 0, extents.ctypes.data, len(extents), 0, ZERO, ZERO, categories, HUGE
-            request = bytearray(struct.pack("12Q", *words))
-            count = fcntl.ioctl(pages, PAGEMAP_SCAN, request)
-            (start,) = struct.unpack_from("Q", request, 32)
-            found += [
-                Extent(at, stop, HUGE_PAGE_BYTES if kind & HUGE else PAGE_BYTES)
-                for at, stop, kind in extents[:count].tolist()
-            ]
+        for start, end in spans:
+            found += _scan(pages, start, end, categories)
     finally:
         os.close(pages)
-    return found
+    starts = [each.start for each in found]
+    return [found[bisect_left(starts, each.first) : bisect_left(starts, each.end)] for each in mappings]
+
+
+def _scan(pages: int, start: int, end: int, categories: int) -> Iterator[Extent]:
+    """Yield the pages between two addresses. pages: an open file of the pages of the process."""
+    extents = np.empty((SCANNED_EXTENTS, 3), np.uint64)
+    while start < end:
+        words = 96, 0, start, end, 0, extents.ctypes.data, len(extents), 0, ZERO, ZERO, categories, HUGE
+        request = bytearray(struct.pack("12Q", *words))
+        count = fcntl.ioctl(pages, PAGEMAP_SCAN, request)
+        (start,) = struct.unpack_from("Q", request, 32)
+        for at, stop, kind in extents[:count].tolist():
+            yield Extent(at, stop, HUGE_PAGE_BYTES if kind & HUGE else PAGE_BYTES)
 
 
 class Pool:
@@ -182,6 +246,8 @@ class Pool:
         self.most_bytes = most_bytes
         self.bytes = 0
         """The bytes of all pages in the pool, some of which the kernel may have taken."""
+        self.space = 0
+        """The bytes of address space of all ranges in the pool."""
         self._kept: dict[Kind, deque[Mapping]] = {}
         self._count = self._serial = 0
         self._lock = RLock()  # the garbage collector may release memory while the thread has the lock
@@ -193,20 +259,22 @@ class Pool:
             oldest = self._forget(found.popleft()) if found else None
         return oldest if oldest and oldest.extents else None
 
-    def put(self, mapping: Mapping) -> None:
-        """Keep a range with the pages that it has touched."""
-        extents = touched(mapping.first, mapping.end)
-        if not extents:
-            unmap(mapping)
-        for start, end, _ in extents:
-            libc.madvise(start, end - start, MADV_FREE)
+    def put(self, mappings: Sequence[Mapping]) -> None:
+        """Keep ranges with the pages that they have touched."""
+        for mapping, extents in zip(mappings, touched(mappings), strict=True):
+            if not extents:
+                unmap(mapping)
+            for start, end, _ in extents:
+                libc.madvise(start, end - start, MADV_FREE)
+            self._keep(mapping, extents)
+
+    def _keep(self, mapping: Mapping, extents: Sequence[Extent]) -> None:
         with self._lock:
             self._serial += 1
             kept = replace(mapping, extents=extents, serial=self._serial)
             self._kept.setdefault(kept.kind, deque()).append(kept)
-            self.bytes += kept.kept_bytes
-            self._count += 1
-            while self.bytes > self.most_bytes or self._count > MAX_KEPT:
+            self._count_in(kept, 1)
+            while self.bytes > self.most_bytes or self._count > MAX_KEPT or self.space > ADDRESS_BYTES // KEPT_SHARE:
                 self._drop_first(min(filter(None, self._kept.values()), key=lambda each: each[0].serial))
 
     def _drop_first(self, kept: deque[Mapping]) -> None:
@@ -215,9 +283,13 @@ class Pool:
             unmap(first)
 
     def _forget(self, mapping: Mapping) -> Mapping:
-        self.bytes -= mapping.kept_bytes
-        self._count -= 1
+        self._count_in(mapping, -1)
         return mapping
+
+    def _count_in(self, mapping: Mapping, sign: int) -> None:
+        self.bytes += sign * mapping.kept_bytes
+        self.space += sign * mapping.mapped * bool(mapping.extents)
+        self._count += sign
 
     def clear(self) -> None:
         """Return all ranges to the system."""
@@ -232,5 +304,5 @@ class Pool:
         self.clear()
 
 
-POOL = Pool(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // KEPT_SHARE)
+POOL = Pool(MACHINE_BYTES // KEPT_SHARE)
 os.register_at_fork(after_in_child=POOL.begin_process)

@@ -114,6 +114,6 @@ def doubled(slots: int, entries: int) -> int:
 
 def move_table(memory: Memory, old: Array, words: int, move: Callable[[Array], object]) -> None:
     """Replace a table by a larger one, to which its entries are moved."""
-    address, new = old.address, memory.reserve(words, words)
+    address, new = old.address, memory.reserve_whole(words, words)
     move(Array(new))
     memory.replace(address, new)

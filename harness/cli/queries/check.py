@@ -9,12 +9,11 @@ from decimal import Decimal
 from random import Random
 
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.workloads.registry import known_workload, lacks, small_workloads, those_that_apply, workload
+from deltamark.datagen.workloads.registry import known_workload, small_workloads, those_that_apply, workload
 from deltamark.errors import DeltamarkError, whole_number
 from deltamark.harness.benchmarks.benchmark import Benchmark, benchmark
 from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.check.verify import (
-    BY_LAW,
     SF,
     check_answers,
     check_digest,
@@ -201,16 +200,15 @@ def _add_write(parser: Parser) -> None:
 def golden(args: Namespace) -> int:
     """Compare the digests of all change streams of a benchmark with those that were written before.
 
-    The digests of TPC-H, the Star Schema Benchmark and Nexmark are those of SF 0.01, in results/golden; those of any
-    other benchmark are kept in its folder, in golden.csv. Exit code 2 means that one differs. WRITE=yes writes them
-    instead, which is right only if a change of the streams is intended.
+    The digests of TPC-H, the Star Schema Benchmark, Nexmark and TPC-DS are those of SF 0.01, in results/golden; those
+    of any other benchmark are kept in its folder, in golden.csv. Its description names the workloads. Exit code 2 means
+    that one differs. WRITE=yes writes them instead, which is right only if a change of the streams is intended.
     """
     home = benchmark(args.benchmark)
     if home.source.scaled and args.sf != Decimal(SF):
         raise DeltamarkError("golden digests exist for one scale factor", args.sf, f"leave it at {SF}")
     known = {} if args.write == "yes" else read_golden(home)
-    usual = [home.workload] if home.source.has_changes else BY_LAW
-    args.workload = [name for name in usual if not lacks(name, home.relations)]
+    args.workload = [*home.golden]
     dataset = quietly(args)
     workloads = those_that_apply(dataset, args.workload)
     ensure_compiled()

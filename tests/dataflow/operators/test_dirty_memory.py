@@ -36,7 +36,7 @@ def _dirty():
         mapping = map_pages(kind, 0)
         size = min(DIRTY_BYTES, kind.size)
         view(mapping.first, size // 8)[:] = random.integers(-(1 << 62), 1 << 62, size // 8)
-        return replace(mapping, extents=touched(mapping.first, mapping.first + size))
+        return replace(mapping, extents=touched([mapping])[0])
 
     with patch.object(POOL, "take", take):
         yield

@@ -97,6 +97,7 @@ def test_the_answer_is_duckdbs_at_every_time(aggregates, group, seed):
         "SELECT g, w, stddev(v), count(*) FROM t WHERE v BETWEEN -9 AND 9 GROUP BY ROLLUP (g, w)",
         "SELECT t.g, var_pop(t.v * u.b), count(*) FROM t JOIN t u USING (a) WHERE t.v BETWEEN -9 AND 9 GROUP BY t.g",
         "SELECT t.g, stddev(u.v) FROM t LEFT JOIN t u ON t.a = u.b AND u.v BETWEEN -9 AND 9 GROUP BY t.g",
+        "SELECT u.g, covar_pop(t.v, t.b) FROM t, t u WHERE t.v BETWEEN -9 AND 9 GROUP BY u.g",
         "SELECT g, v / stddev(v) OVER (PARTITION BY g) FROM t WHERE v BETWEEN 0.1 AND 9",
         "SELECT g FROM t WHERE v BETWEEN -9 AND 9 GROUP BY g HAVING stddev(v) > 1",
         "SELECT g, CASE WHEN quantile_disc(a, 0.5) > median(b) THEN 1 ELSE 0 END FROM t GROUP BY g",

@@ -114,6 +114,28 @@ TEXTS = {
     " min(x) FILTER (x > 0) OVER (PARTITION BY g) c FROM t",
     "conditions": f"SELECT g, o, bool_and(x > 0) OVER ({BY}) a, max(x > 0) OVER ({BY} {RANGES[0]}) b FROM t",
     "distinct extremes": f"SELECT g, o, max(DISTINCT x) OVER ({BY}) a FROM t",
+    "distinct values up to a row": (
+        "SELECT *, sum(DISTINCT x) OVER w a, count(DISTINCT x) OVER w b, avg(DISTINCT o) OVER w c FROM t"
+        f" WINDOW w AS ({BY})"
+    ),
+    "distinct values of rows": (
+        "SELECT *, sum(DISTINCT x) OVER (w ROWS UNBOUNDED PRECEDING) a, count(DISTINCT o) OVER (w) b,"
+        " count(DISTINCT x) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND 2 FOLLOWING) c,"
+        " sum(DISTINCT o) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) d,"
+        f" row_number() OVER (w) e, sum(x) OVER (w) f FROM t WINDOW w AS ({ALL})"
+    ),
+    "distinct values of ranges": (
+        "SELECT *, count(DISTINCT x) OVER (w RANGE BETWEEN UNBOUNDED PRECEDING AND 2 PRECEDING) a,"
+        " avg(DISTINCT x) FILTER (o > 3) OVER (w RANGE BETWEEN UNBOUNDED PRECEDING AND 2 FOLLOWING) b,"
+        " count(DISTINCT x / 3) OVER (w GROUPS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) c FROM t"
+        f" WINDOW w AS ({BY})"
+    ),
+    "distinct values of whole partitions": (
+        "SELECT *, sum(DISTINCT x) OVER (PARTITION BY g) a, avg(DISTINCT o) OVER () b,"
+        f" count(DISTINCT x) OVER ({BY} RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING) c FROM t"
+    ),
+    "distinct texts": "SELECT *, count(DISTINCT s) OVER (PARTITION BY g ORDER BY d) a FROM u",
+    "distinct doubles": f"SELECT *, sum(DISTINCT x) OVER w a, avg(DISTINCT x) OVER w b FROM f WINDOW w AS ({BY})",
     "over groups": (
         "SELECT g, o, sum(x) s, sum(sum(x)) OVER (PARTITION BY g) a,"
         " rank() OVER (PARTITION BY g ORDER BY sum(x) DESC) b,"
@@ -242,7 +264,7 @@ def test_a_condition_on_a_place_limits_the_rows(text):
     [
         ("SELECT ntile(o) OVER (ORDER BY o) FROM t", "the window function ntile (line 1, column 8)"),
         ("SELECT sum(x) OVER (ORDER BY o GROUPS 1001 PRECEDING) FROM t", "a frame of more than 1000 GROUPS (line 1"),
-        ("SELECT sum(DISTINCT x) OVER (ORDER BY o) FROM t", "DISTINCT in sum over a frame (line 1, column 8)"),
+        ("SELECT sum(DISTINCT x) OVER (ORDER BY o ROWS 1 PRECEDING) FROM t", "DISTINCT in sum over a frame (line 1"),
         ("SELECT min(s) OVER (ORDER BY d) FROM u", "no smallest of this type"),
         (
             "SELECT lag(x, o) OVER (ORDER BY o) FROM t",

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import cache
+from math import inf
 from threading import Timer
 from typing import Any
 
@@ -16,6 +17,7 @@ import duckdb
 import pyarrow as pa
 from support.random_plans.choices import Choices
 from support.random_plans.streams import cut, inputs_of
+from support.reference.errors import SeveralRowsError
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
@@ -26,7 +28,9 @@ from fuzz.engines import SLICE_ROWS
 from fuzz.example import WrongError, slices, traits_of
 from fuzz.queries import selects
 from fuzz.queries.answers import differences, rows_of
+from fuzz.queries.doubles import add_functions, for_engine
 from fuzz.queries.parts import Part, simpler
+from fuzz.queries.subqueries import OF_ROWS
 from fuzz.queries.tables import Table, table
 from fuzz.queries.writer import read_by
 from fuzz.tally import TALLY
@@ -44,6 +48,11 @@ LONG_SECONDS = 2.0
 
 CONSTANT_GROUP = "must be a constant expression"
 """DuckDB's error for `round(x, 0)` beside a group 0: the binder takes the 0 of the call for the group."""
+
+
+SEVERAL_IN_DUCKDB = "More than one row returned by a subquery"
+SEVERAL = SeveralRowsError.cause
+"""The errors of a scalar subquery that has several rows: in DuckDB, and in the engine."""
 
 
 class UnfitError(Exception):
@@ -70,24 +79,28 @@ class Queries:
             TALLY[f"unfit: {error}"] += 1
             return
         try:
-            collection = sql(text, {each.name: each.collection() for each in self.tables})
+            collection = sql(for_engine(text), {each.name: each.collection() for each in self.tables})
         except DeltamarkError as error:
             problem = str(error).splitlines()[-1]  # the last one of a list
             TALLY[f"refused: {_general(problem)}"] += 1
             return
         try:
             refuse_large(text, {each.name: each.changed() for each in self.tables})
-            wanted = [(time, answer_of(text, self.tables, time)) for time in self.times]
+            failing = self._first_time_of_several_rows()
+            wanted = [(time, answer_of(text, self.tables, time)) for time in self.times if time < failing]
+            must_fail = failing < inf and _fails(text, self.tables, int(failing))
         except UnfitError as error:
             TALLY[f"unfit: {error}"] += 1
             return
         with slices(self.slice_rows):
-            batches = self._maintain(collection)
+            batches, until = self._maintain(collection, failing, must_fail=must_fail)
+        wanted = [(time, rows) for time, rows in wanted if time <= until]
         for time, rows in wanted:
             said = rows_of(collection.schema, batches, time, types)
             self._compare(text, said, rows, time)
         self.answers = [rows for _, rows in wanted]
         TALLY.update({"queries: compared": 1, "queries: times": len(wanted)})
+        TALLY["queries: with several rows in a subquery"] += until < self.times[-1]
         TALLY["queries: with rows"] += any(rows for _, rows in wanted)
         TALLY.update({f"constructs: {name}": 1 for name in self.query.constructs()})
 
@@ -113,9 +126,32 @@ class Queries:
             problem = _general(str(error).splitlines()[0])
             raise WrongError(f"DuckDB refuses the query: {problem}", str(error)) from error
 
-    def _maintain(self, collection: Collection) -> list[Batch]:
+    def _first_time_of_several_rows(self) -> float:
+        """Return the first time at which a scalar subquery has several rows."""
+        texts = [str(part.pieces[1]) for part in self.query.of_construct(OF_ROWS)]
+        for time in self.times:
+            if any(answer_of(each, self.tables, time).total() > 1 for each in texts):
+                return time
+        return inf
+
+    def _maintain(self, collection: Collection, failing: float, *, must_fail: bool) -> tuple[list[Batch], int]:
+        """Return the changes, and the last time that the engine has answered.
+
+        failing: the time of an error that the engine may raise, and which it must raise if DuckDB does.
+        """
+        found, until = list[Batch](), -1
         with closing(Dataflow(collection, workers=self.workers)) as dataflow:
-            return [dataflow.feed(self._batches(collection, times)) for times in self.feeds]
+            for times in self.feeds:
+                try:
+                    found.append(dataflow.feed(self._batches(collection, times)))
+                except DeltamarkError as error:
+                    if error.cause != SEVERAL or error.time != failing or failing not in times:
+                        raise
+                    return found, until
+                if must_fail and failing in times:
+                    raise WrongError("no error", f"at time {failing}; expected: {SEVERAL}")
+                until = max([until, *times])
+        return found, until
 
     def _batches(self, collection: Collection, times: Sequence[int]) -> dict[str, Batch]:
         batches = {each.name: each.batch(set(times)) for each in self.tables if each.name in inputs_of(collection)}
@@ -153,7 +189,7 @@ class Queries:
         return replace(self, tables=(*self.tables[:at], changed, *self.tables[at + 1 :]))
 
     def __str__(self) -> str:
-        lines = [str(self.query) + ";", *(each.created() for each in self.tables)]
+        lines = [for_engine(str(self.query)) + ";", *(each.created() for each in self.tables)]
         for time in self.times:
             lines.append(f"-- time {time}")
             lines += [line for each in self.tables for line in each.statements(time)]
@@ -168,6 +204,7 @@ def _general(text: str) -> str:
 @cache
 def database(*, optimized: bool) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(config={"threads": 1})
+    add_functions(connection)
     if not optimized:
         connection.execute("PRAGMA disable_optimizer")
         connection.execute("PRAGMA enable_profiling = 'no_output'")
@@ -195,6 +232,15 @@ def answer_of(text: str, tables: Sequence[Table], time: int, *, optimized: bool 
         database.cache_clear()  # an internal error closes it
         raise UnfitError(f"DuckDB's {type(error).__name__}") from error
     return Counter(found)
+
+
+def _fails(text: str, tables: Sequence[Table], time: int) -> bool:
+    """Return whether DuckDB raises the error of a subquery with several rows."""
+    try:
+        answer_of(text, tables, time)
+    except UnfitError as error:
+        return SEVERAL_IN_DUCKDB in str(error.__cause__)
+    return False
 
 
 def refuse_large(text: str, changed: Mapping[str, pa.Table]) -> None:

@@ -12,6 +12,7 @@ SIMPLEST = {
     "decimal": ("0.5",),
     "double": ("CAST(1 AS DOUBLE)",),
     "float": ("0.5::DOUBLE",),
+    "wide": ("0.5::DOUBLE",),
     "date": ("DATE '1992-01-01'",),
     "moment": ("TIMESTAMP '1992-01-01 12:00:00'",),
     "text": ("''", "'a'"),
@@ -36,6 +37,13 @@ class Part:
 
     def parts(self) -> Iterator[tuple[int, Part]]:
         return ((at, piece) for at, piece in enumerate(self.pieces) if isinstance(piece, Part))
+
+    def of_construct(self, construct: str) -> Iterator[Part]:
+        """Yield the parts that are examples of a construct."""
+        if self.construct == construct:
+            yield self
+        for _, part in self.parts():
+            yield from part.of_construct(construct)
 
     def constructs(self) -> Counter[str]:
         found = Counter([self.construct] if self.construct else [])

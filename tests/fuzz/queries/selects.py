@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from fuzz.queries import conditions, values, windows
+from fuzz.queries import doubles as functions
 from fuzz.queries.parts import NOTHING, Part, clause, listed
 from fuzz.queries.writer import Named, Scope, Writer
 
-SORTS = {"int": 6, "decimal": 3, "text": 3, "date": 2, "truth": 1, "float": 2, "moment": 1}
+SORTS = {"int": 6, "decimal": 3, "text": 3, "date": 2, "truth": 1, "float": 2, "wide": 1, "moment": 1}
 JOINS = {
     "JOIN": 5,
     "LEFT JOIN": 5,
@@ -26,7 +27,7 @@ GROUPINGS = {"": 12, "ROLLUP": 2, "CUBE": 1, "GROUPING SETS": 1}
 """How groups are formed."""
 
 UNSUPPORTED = {
-    "int": (("CAST(sqrt(", ") AS BIGINT)"), ("sum(DISTINCT ", ") OVER (ORDER BY 1)"), ("(", " ** 2)")),
+    "int": (("CAST(sqrt(", ") AS BIGINT)"), ("sum(DISTINCT ", ") OVER (ORDER BY 1 ROWS 1 PRECEDING)"), ("(", " ** 2)")),
     "text": (("reverse(", ")"), ("array_to_string([", "], 'a')")),
 }
 """The words before and after an expression of each sort that make the query a refused one."""
@@ -114,6 +115,8 @@ def select(w: Writer, sorts: Sequence[str] | None, outer: Scope | None, nest: in
     from_, rows = source(w, nest)
     rows = replace(rows, outer=outer)
     conditions_ = where(w, rows)
+    if sorts is None and outer is None and any(map(rows.of, functions.SORTS)) and w.chance(22):
+        return functions.select(w, rows, (" FROM ", from_, conditions_))
     if w.chance(35):
         return _grouped(w, sorts, rows, (" FROM ", from_, conditions_), doubles=doubles)
     if (

@@ -5,14 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 
 from fuzz.queries import conditions, selects, values
-from fuzz.queries.parts import NOTHING, Part, listed
+from fuzz.queries.parts import NOTHING, Part, clause, listed
 from fuzz.queries.writer import Scope, Writer
 
 KINDS = {"exists": 4, "in": 4, "scalar": 3, "quantified": 1, "rows": 1}
 
 
+OF_ROWS = "scalar subquery of rows"
+"""The construct of a subquery that may have several rows. It reads tables alone, so that it can be run by itself."""
+
+
 def scalar(w: Writer, sort: str, scope: Scope) -> Part:
     """Draw a scalar subquery: an aggregate, or the first row by a total order."""
+    if w.chance(5) and (rows := _of_rows(w, sort)) is not None:
+        return rows
     outer = _visible(w, scope)
     if w.chance(20):
         query, _ = selects.ordered(w, [sort], outer, scope.nest - 1, most=1)
@@ -29,6 +35,17 @@ def scalar(w: Writer, sort: str, scope: Scope) -> Part:
         having = Part("clause", (" HAVING ", conditions.condition(w, grouped, 1)), "HAVING in a scalar subquery")
     pieces = ("(", Part("query", ("SELECT ", one, " FROM ", source, where, having)), ")")
     return Part(sort, pieces, "scalar subquery" if outer is None else "scalar subquery, correlated")
+
+
+def _of_rows(w: Writer, sort: str) -> Part | None:
+    """Draw a column of a table, whose rows may be several."""
+    columns = [(name, each, named) for name, named in w.tables for each in named if each.sort == sort]
+    if not columns:
+        return None
+    name, column, named = w.pick(columns)
+    scope = Scope(tuple(named))
+    where = clause(" WHERE ", conditions.condition(w, scope, 1)) if w.chance(85) else NOTHING
+    return Part(sort, ("(", Part("query", (f"SELECT {column.text} FROM {name}", where)), ")"), OF_ROWS)
 
 
 def _of_a_group(w: Writer, sort: str, outer: Scope, given: tuple[Part, Scope]) -> Part | None:

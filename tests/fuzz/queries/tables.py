@@ -57,6 +57,11 @@ MOMENTS = tuple(map(dt.datetime.fromisoformat, (
 DOUBLES = (0.0, 0.5, -2.25, 3.0, math.nan, math.inf, -math.inf, 2.0**-1074)
 """Doubles whose sums DuckDB computes without rounding."""
 
+WIDE = (
+    0.0, 1.0, -0.0, 0.1, 1e16, -1e16, 1.5e308, -1.5e308, 2.0**-1074, -1e-300, 3e9, -2.25, math.nan, math.inf, -math.inf,
+)  # fmt: skip
+"""Doubles of very different magnitudes."""
+
 TYPES = {
     "a": (integer(-2, 3), integer(0, 3), integer(-100, 100), integer(-(10**6), 10**6)),
     "b": (integer(-2, 3), integer(0, 20), integer(-1, 1)),
@@ -65,6 +70,7 @@ TYPES = {
     "s": (SHORT, code_type(WORDS)),
     "f": (BOOL,),
     "g": (DOUBLE,),
+    "h": (DOUBLE,),
     "t": (timestamp_type(*map(dt.datetime.fromisoformat, ("1991-11-30", "1996-03-01"))),),
     "x": (TEXT,),
 }
@@ -178,8 +184,8 @@ class Table:
                 yield replace(self, schema=Schema(tuple(fields), ROWS))
         rows = dict.fromkeys(row for row, _, _ in self.stream)
         for row, at in [(each, at) for each in rows for at in range(len(each))]:
-            for value in values_of(self.schema.fields[at].type)[:2]:
-                if row[at] is not None and row[at] not in values_of(self.schema.fields[at].type)[:2]:
+            for value in values_of(self.schema.fields[at])[:2]:
+                if row[at] is not None and row[at] not in values_of(self.schema.fields[at])[:2]:
                     new = (*row[:at], value, *row[at + 1 :])
                     stream = tuple((new if other == row else other, time, diff) for other, time, diff in self.stream)
                     yield replace(self, stream=stream)
@@ -223,8 +229,9 @@ def arrow_type(field: Field) -> pa.DataType:
     }[name]
 
 
-def values_of(type_: Type) -> Sequence[object]:
-    """Return the values that rows have in a column of a type, the simplest first."""
+def values_of(field: Field) -> Sequence[object]:
+    """Return the values that rows have in a column, the simplest first."""
+    type_ = field.type
     match type_.kind:
         case "int":
             whole = [0, 1, 2, -1, -2, 3, 25, 50, -150, 100, 250, 7]
@@ -233,7 +240,7 @@ def values_of(type_: Type) -> Sequence[object]:
         case "date":
             return DATES
         case "double":
-            return DOUBLES
+            return WIDE if field.name.startswith("h") else DOUBLES
         case "timestamp":
             return MOMENTS
         case "bool":
@@ -279,6 +286,9 @@ def table(choices: Choices, name: str, times: Sequence[int]) -> Table:
     picked = ["a", *sorted(choices.picks(NAMES[1:], least=1, most=4), key=NAMES.index)]
     if choices.chance(5):
         picked = [*WIDE_NAMES]
+    elif choices.chance(50):
+        picked += choices.pick([("h",), ("h", "h2"), ("g", "h")])
+        picked = [*dict.fromkeys(picked)]
     fields = []
     for each in picked:
         type_ = choices.pick(TYPES[each[0]])
@@ -302,7 +312,7 @@ def _declared(choices: Choices, type_: Type) -> str:
 
 def changing(choices: Choices, given: Table, times: Sequence[int]) -> Table:
     """Draw insertions and deletions of a few rows, which recur, and some of which come and go within a time."""
-    pool = [tuple(_value(choices, each.type) for each in given.schema.fields) for _ in range(choices.pick([4, 6, 9]))]
+    pool = [tuple(_value(choices, each) for each in given.schema.fields) for _ in range(choices.pick([4, 6, 9]))]
     stream: list[tuple[Row, int, int]] = []
     most = 1 if given.key else 3
     for time in times:
@@ -323,7 +333,7 @@ def changing(choices: Choices, given: Table, times: Sequence[int]) -> Table:
     return replace(given, stream=tuple(stream))
 
 
-def _value(choices: Choices, type_: Type) -> object:
-    if type_.nullable and choices.chance(30):
+def _value(choices: Choices, field: Field) -> object:
+    if field.type.nullable and choices.chance(30):
         return None
-    return choices.pick(values_of(type_))
+    return choices.pick(values_of(field))

@@ -10,14 +10,15 @@ LITERALS = {
     "int": ("1", "0", "2", "-1", "3", "10"),
     "decimal": ("0.5", "1.00", "0.25", "-1.5", "0.1"),
     "float": ("0.5::DOUBLE", "(-2.25)::DOUBLE", "0::DOUBLE", "1e3::DOUBLE"),
+    "wide": ("1e300::DOUBLE", "(-0.0)::DOUBLE", "1e-9::DOUBLE"),
     "moment": ("TIMESTAMP '1992-02-29 12:30:00'", "TIMESTAMP '1991-12-31 23:59:59.999999'"),
     "date": ("DATE '1992-01-01'", "DATE '1992-02-29'", "DATE '1991-12-31'", "DATE '1993-06-15'"),
     "text": ("'a'", "''", "'ant'", "'a long text'", "'B'", "'b'"),
     "truth": ("TRUE", "FALSE", "CAST(NULL AS BOOLEAN)"),
 }
 SQL_TYPES = {
-    "int": "BIGINT", "decimal": "DECIMAL(18, 2)", "double": "DOUBLE", "float": "DOUBLE", "date": "DATE",
-    "moment": "TIMESTAMP", "text": "VARCHAR", "truth": "BOOLEAN",
+    "int": "BIGINT", "decimal": "DECIMAL(18, 2)", "double": "DOUBLE", "float": "DOUBLE", "wide": "DOUBLE",
+    "date": "DATE", "moment": "TIMESTAMP", "text": "VARCHAR", "truth": "BOOLEAN",
 }  # fmt: skip
 
 
@@ -217,6 +218,7 @@ COMPOSITES: dict[str, list[Make]] = {
         _call("float", "sqrt(abs(", "float", "sqrt", "))"),
         _call("float", "round(", "float 1", "round of a DOUBLE"),
     ],
+    "wide": _common("wide"),
     "moment": [
         *_common("moment"),
         _call("moment", "(", "moment", "timestamp +- INTERVAL", " + INTERVAL 90 MINUTE)"),

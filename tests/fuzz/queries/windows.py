@@ -14,6 +14,11 @@ FRAMES = (
     "ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING", "ROWS UNBOUNDED PRECEDING",
     "ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING", "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 FOLLOWING",
 )  # fmt: skip
+GROWING = (
+    "", "ROWS UNBOUNDED PRECEDING", "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 FOLLOWING",
+    "ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING", "GROUPS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING",
+)  # fmt: skip
+"""Frames that begin with the partition."""
 RANGES = (
     "", "RANGE BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING", "RANGE CURRENT ROW",
     "RANGE BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING", "GROUPS BETWEEN 1 PRECEDING AND CURRENT ROW",
@@ -53,7 +58,11 @@ def call(w: Writer, sort: str, scope: Scope) -> Part:
     filtered = NOTHING
     if w.chance(15):
         filtered = clause(" FILTER (WHERE ", conditions.condition(w, scope.flat(), 1), ")")
-    return Part(sort, (f"{name}(", argument, ")", filtered, " OVER (", _framed(w, scope), ")"), f"{name} OVER")
+    if name in ("sum", "avg", "count") and w.chance(45):
+        window = Part("window", (_window(w, scope, whole=True), f" {w.pick(GROWING)}"))
+        pieces = (f"{name}(DISTINCT ", argument, ")", filtered, " OVER (", window, ")")
+        return Part(sort, pieces, f"{name}(DISTINCT) OVER")
+    return Part(sort, (f"{name}(", argument, ")", filtered, " OVER (", framed(w, scope), ")"), f"{name} OVER")
 
 
 def over_groups(w: Writer, keys: Sequence[Named], rows: Scope) -> Part:
@@ -89,7 +98,7 @@ def _picked(w: Writer, sort: str, scope: Scope) -> Part:
     return Part(sort, (f"{name}({value}{place}{nulls}) OVER (", window, f" {frame})"), f"{name} OVER")
 
 
-def _framed(w: Writer, scope: Scope) -> Part:
+def framed(w: Writer, scope: Scope) -> Part:
     """Draw a window with a frame."""
     numbers = [each for each in scope.columns if each.sort == "int"]
     if numbers and w.chance(25):

@@ -74,7 +74,7 @@ def sort_of(field: Field) -> str:
         case "bool":
             return "truth"
         case "double":
-            return "float"
+            return "wide" if field.name.startswith("h") else "float"
         case "timestamp":
             return "moment"
         case _:

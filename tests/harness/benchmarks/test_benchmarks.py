@@ -374,6 +374,9 @@ WRONG = {
         "relations.b.member_of without a reference: {path}: a"
     ),
     "generator = 'tpch'\n[relations.a]": "a generator and relations: {path}",
+    "[golden]\ninsert = 1000\n[relations.a]": "golden.insert is no list of sizes of logical batches: {path}: 1000",
+    "[golden]\ninsert = [0]\n[relations.a]": "golden.insert is no list of sizes of logical batches: {path}: [0]",
+    "[golden]\ninsort = [1]\n[relations.a]": "unknown workload: insort; did you mean insert",
     "queries = '*.sql'": "queries without packages: {path}",
     "packages = 'r.txt'\ndialect = ['x']": "dialect is no list of pairs: {path}: ",
 }

@@ -69,6 +69,15 @@ def test_all_kinds_of_workloads_apply_but_one_over_dates():
     assert kinds == {"insert", "window", "refresh", "slide", "late", "update", "churn", "hot"}
 
 
+def test_each_text_has_golden_digests_of_the_described_workloads():
+    golden = verify.read_golden(HOME)
+    queries = dict.fromkeys(cell.query for cell in golden)
+    assert len(queries) == TEXTS
+    assert list(golden) == verify.golden_cells(queries, HOME)
+    if HOME.texts.packages.are_ready:
+        assert {*queries} == {*HOME.queries}
+
+
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory):
     if not HOME.texts.packages.are_ready:

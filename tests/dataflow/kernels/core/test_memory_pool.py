@@ -12,7 +12,16 @@ from hypothesis import strategies as st
 
 from deltamark.dataflow.kernels.core.guard import CHECKED
 from deltamark.dataflow.kernels.core.memory import Memory, view
-from deltamark.dataflow.kernels.core.pages import HUGE_PAGE_BYTES, PAGE_BYTES, Pool, touched
+from deltamark.dataflow.kernels.core.pages import (
+    ADDRESS_BYTES,
+    HUGE_PAGE_BYTES,
+    PAGE_BYTES,
+    Kind,
+    Pool,
+    map_pages,
+    touched,
+    unmap,
+)
 
 WORDS, SEEN = 1 << 24, 1 << 20
 """The words of a reservation in these tests, and those that they look at."""
@@ -25,10 +34,11 @@ users = st.lists(st.tuples(st.booleans(), st.sampled_from([0, SEEN]), places), m
 
 @pytest.fixture(autouse=True)
 def _needs_extents():
-    memory = Memory(None)
-    address = memory.reserve(1)
-    view(address, 1)[0] = 1
-    if not touched(address // PAGE_BYTES * PAGE_BYTES, address // PAGE_BYTES * PAGE_BYTES + PAGE_BYTES):
+    mapping = map_pages(Kind.of(PAGE_BYTES, 0), 0)
+    view(mapping.start, 1)[0] = 1
+    (extents,) = touched([mapping])
+    unmap(mapping)
+    if not extents:
         pytest.skip("this kernel does not tell which pages a process has touched: nothing is kept")
 
 
@@ -86,6 +96,23 @@ def test_the_pool_keeps_the_youngest_pages_up_to_its_bound(most_pages):
         assert pool.bytes == min(most_pages, 10) * PAGE_BYTES
     pool.clear()
     assert pool.bytes == 0
+
+
+def test_the_pool_keeps_a_quarter_of_the_address_space_at_most():
+    pool, whole = Pool(1 << 30), ADDRESS_BYTES // 8 // 16
+    for _ in range(8):
+        memory = Memory(pool)
+        view(memory.reserve_whole(whole), 1)[0] = 1
+        memory.close()
+        view(memory.reserve_whole(whole // 2), 1)[0] = 1  # of another kind
+        memory.close()
+    memory = Memory(pool)
+    for _ in range(8):
+        view(memory.reserve_whole(whole), 1)[0] = 1
+    memory.close()
+    assert 0 < pool.space <= ADDRESS_BYTES // 4
+    pool.clear()
+    assert pool.space == 0
 
 
 def test_untouched_reservations_return_to_the_system():

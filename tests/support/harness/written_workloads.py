@@ -7,6 +7,8 @@ import numpy as np
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.seeded import hashed
 from deltamark.datagen.tpch import RELATIONS
+from deltamark.datagen.workloads.steps import drawn
+from deltamark.datagen.workloads.swap import BLOCK
 from deltamark.datagen.workloads.workload import Workload
 
 Change = tuple[int, str, int, int]  # round, relation, row, diff
@@ -86,8 +88,20 @@ def expire(dataset: Dataset, age: int) -> list[Change]:
     return changes
 
 
+def swap(dataset: Dataset, steps: int) -> list[Change]:
+    names = [name for name in RELATIONS if name not in ("nation", "region", "lineitem")]
+    changes, load = insert(dataset, 0), max(sizes(dataset).values())
+    for step in range(steps):
+        name = names[step // BLOCK % len(names)]
+        rows = drawn(f"swap {name}", dataset.rows(name), min(dataset.rows(name), BLOCK // 2)).tolist()
+        row, diff = rows[step % BLOCK // 2 % len(rows)], 1 if step % 2 else -1
+        changes += order(dataset, load + step, row, diff) if name == "orders" else [(load + step, name, row, diff)]
+    return changes
+
+
 DEFINITIONS = {
     "insert": insert, "window": window, "refresh": refresh, "slide": slide, "late": late, "expire": expire,
+    "swap": swap,
 }  # fmt: skip
 
 OTHERS = {

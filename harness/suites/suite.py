@@ -172,7 +172,11 @@ class Suite(ABC):
     def of(cls, given: Mapping[str, object]) -> Self:
         """Return the suite with the given settings; raise an error if it lacks one of them."""
         refuse_others(cls.NAME, cls.settings(), given)
-        return msgspec.convert(given, cls)
+        try:
+            return msgspec.convert(given, cls)
+        except msgspec.ValidationError as error:
+            remedy = "bench --help says which values it takes"
+            raise DeltamarkError(f"no value of a setting of the suite {cls.NAME}", error, remedy) from error
 
     @abstractmethod
     def make_data(self) -> None:

@@ -7,7 +7,7 @@ value of each of its `figures`. A figure that a row of older code lacks is NULL.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Literal
@@ -16,6 +16,7 @@ import duckdb
 import pyarrow as pa
 
 from deltamark.errors import DeltamarkError
+from deltamark.harness.benchmarks.benchmark import DEFAULT
 from deltamark.harness.console import table as formatting
 from deltamark.harness.console.table import NOTHING, Table, TableEntry, brief, count, rate, ratio, short, words
 from deltamark.harness.engines.peers import PEERS, peer
@@ -350,16 +351,28 @@ GRADE_WORDS = {
 }  # fmt: skip
 """The moments at which the answers of an engine are right."""
 
+BENCHMARK_OF = f"CASE WHEN starts_with(dataset, 'SF ') THEN '{DEFAULT}' ELSE split_part(dataset, ', SF ', 1) END"
+
 GRADED = f"""(
     SELECT *, split_part(name, ' ', 1) AS query, substr(name, len(query) + 2) AS engine,
         cardinality(figure) > 0 AS answers,
         CASE WHEN NOT answers THEN 'refused' WHEN figure['grade'] = {GRADES.index("wrong")} THEN 'WRONG'
-            WHEN figure['recomputed'] > 0 THEN 'recomputed' ELSE 'maintained' END AS outcome
-    FROM measured WHERE table_name = 'coverage')"""
+            ELSE coalesce(certified, CASE WHEN figure['recomputed'] > 0 THEN 'recomputed' ELSE 'maintained' END
+                || ', declared') END AS outcome
+    FROM measured LEFT JOIN certificates ON benchmark = {BENCHMARK_OF}
+        AND name = concat_ws(' ', certified_query, certified_engine)
+    WHERE table_name = 'coverage')"""
 
 
-def coverage_tables(db: Relations) -> Iterator[Table]:
+Certified = Mapping[tuple[str, str, str], str]
+"""The measured grades of growth, by benchmark, query and short name of the engine."""
+
+
+def coverage_tables(db: Relations, grades: Certified) -> Iterator[Table]:
     """Make the matrix of queries and engines, the grade of each engine, and the refusals."""
+    names = ("benchmark", "certified_query", "certified_engine", "certified")
+    columns = zip(*((*key, grade) for key, grade in grades.items()), strict=True) if grades else [[]] * len(names)
+    db.add("certificates", pa.table([pa.array(column, pa.string()) for column in columns], names))
     engines = [engine for (engine,) in db.rows(f"SELECT engine FROM {GRADED} GROUP BY engine ORDER BY min(id)")]
     yield db.table(
         "coverage", "Coverage: how each engine answers each query",
@@ -369,7 +382,8 @@ def coverage_tables(db: Relations) -> Iterator[Table]:
         ],
         f"FROM {GRADED} r GROUP BY query ORDER BY query",
         [
-            "maintained: the answer is updated; recomputed: the query runs again after each batch",
+            "maintained: the answer is updated; recomputed: the query runs again after each batch; partly: between",
+            "declared: as the engine says; the others are certificates of SUITE=growth, which may be undecided",
             "refused: the engine or its adapter does not support the query; WRONG: an answer differs from DuckDB's",
         ],
     )  # fmt: skip

@@ -1,0 +1,175 @@
+"""The certificates of the suite of growth: a table, and the grades that take the place of what engines declare."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from deltamark.harness.console.table import Table, TableEntry, brief, count, words
+from deltamark.harness.engines.base import short_name
+from deltamark.harness.measure.growth import MAINTAINED, MIN_SIZES, RECOMPUTED, Certificate, certificate, exponent
+from deltamark.harness.measure.stats import median
+from deltamark.harness.results.record import REFUSED, Record, latest
+from deltamark.harness.tables.relation import Relations, why
+from deltamark.harness.tables.suites import Certified, consistent_figures, shown
+
+SUITE = "growth"
+
+
+@dataclass(frozen=True)
+class Growth:
+    """The rows of a query and an engine, from the smallest base to the largest."""
+
+    query: str
+    engine: str
+    rows: Sequence[Record]
+
+    @property
+    def gap(self) -> str | None:
+        """The reason why a size has no time."""
+        refused = ("refused" if row.note.startswith(REFUSED) else None for row in self.rows if not row.figures)
+        return next(filter(None, map(why, self.rows)), next(refused, None))
+
+    @property
+    def sizes(self) -> list[float]:
+        return [row.least("base") for row in self.rows]
+
+    def per_row(self, name: str = "") -> list[float]:
+        """Return the seconds for each changed row, of one relation or of all."""
+        end = f"_{name}" if name else ""
+        return [undisturbed(row.figures[f"seconds{end}"]) / row.least(f"rows{end}") for row in self.rows]
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """The growth of a batch of as many rows as one over the largest base has."""
+        if self.gap or not self.rows[-1].least("rows"):
+            return None
+        last = self.rows[-1]
+        of_batch = last.least("rows") / last.least("batches")
+        return certificate(self.sizes, [each * of_batch for each in self.per_row()])
+
+    @property
+    def steepest(self) -> str:
+        """The relation whose changes have the largest exponent, with this exponent."""
+        names = [name.removeprefix("rows_") for name in self.rows[-1].figures if name.startswith("rows_")]
+        common = [name for name in names if all(f"rows_{name}" in row.figures for row in self.rows)]
+        found = {name: exponent(self.sizes, self.per_row(name)).value for name in common}
+        name = max(found, key=lambda each: found[each], default="")
+        return f"{name} {found[name]:.2f}" if name else ""
+
+    @property
+    def bytes_per_row(self) -> list[float]:
+        return [row.least("bytes") / row.least("base") for row in self.rows]
+
+
+def undisturbed(seconds: Sequence[float]) -> float:
+    """Return the median of the faster half of the runs: other programs can only make a run slower."""
+    return median(sorted(seconds)[: -(-len(seconds) // 2)])
+
+
+def growths(rows: Iterable[Record]) -> list[Growth]:
+    """Group the rows of one benchmark by query and engine."""
+    found: dict[tuple[str, str], list[Record]] = defaultdict(list)
+    for row in rows:
+        query, _, engine = row.row.split(" ", 2)
+        found[query, engine].append(row)
+    return [Growth(*name, sorted(of, key=_scale)) for name, of in found.items()]
+
+
+def _scale(row: Record) -> float:
+    return float(row.row.split()[1])
+
+
+def recorded_grades(records: Iterable[Record]) -> Certified:
+    """Return the grades of all certificates in records of any suites."""
+    by_benchmark: dict[str, list[Record]] = defaultdict(list)
+    for row in latest(record for record in records if record.suite == SUITE):
+        by_benchmark[row.dataset].append(row)
+    with consistent_figures(SUITE):
+        return {
+            (name, each.query, each.engine): found.grade
+            for name, rows in by_benchmark.items() for each in growths(rows) if (found := each.certificate)
+        }  # fmt: skip
+
+
+def grade_of(record: Record, grades: Certified) -> str:
+    """Return the grade of the query and engine of a record of queries; empty if it has none."""
+    return grades.get((record.benchmark, record.query, short_name(record.engine)), "")
+
+
+TEXTS = ("query", "engine", "why", "doubt", "interval", "without", "grade", "steepest")
+NUMBERS = ("exponent", "base", "first", "last", "bytes", "more_bytes", "changes")
+SCHEMA = pa.schema(
+    [
+        *((name, pa.string()) for name in TEXTS),
+        *((name, pa.float64()) for name in NUMBERS),
+    ]
+)
+
+
+def growth_tables(db: Relations) -> Iterator[Table]:
+    """Make the table of certificates."""
+    found = growths(db.records)
+    db.add("certificates", pa.Table.from_pylist([*map(_row, found)], SCHEMA))
+    scales = [_scale(row) for each in found for row in each.rows]
+    ends = [f"{end:g}" for end in (min(scales), max(scales))] if scales else ["", ""]
+    yield db.table(
+        "growth", "Certificates of incrementality: how the time of a change grows with the base",
+        [
+            ("query", "query", words), ("engine", "engine", words),
+            *(shown(f"change at {end}", name, brief) for end, name in zip(ends, ("first", "last"), strict=True)),
+            shown("exponent", "CASE WHEN exponent IS NOT NULL THEN {'at': exponent, 'words': interval} END", _interval),
+            shown("without fixed cost", "without", words), shown("certificate", "grade", words),
+            shown("steepest input", "steepest", words), shown("bytes per row", "bytes", count),
+            shown("their exponent", "more_bytes", two_digits), shown("changes out / in", "changes", two_digits),
+        ],
+        "FROM certificates r ORDER BY query, engine <> 'embedded', engine",
+        NOTES,
+    )  # fmt: skip
+
+
+NOTES = [
+    "change: the time for each changed row, over the smallest and the largest base, which keeps its size",
+    "exponent: of this time by the rows of the base, with an interval of 95 %; 0: independent, 1: proportional",
+    "without fixed cost: the exponent of the part that grows, if the whole does not show that it is maintained",
+    f"maintained: the interval is below {MAINTAINED}, and no scan of the base can hide in the fixed cost",
+    f"recomputed: the interval of the part that grows reaches {RECOMPUTED}; partly: it is between, as by partition",
+    "undecided: more or larger SIZES may decide, or a quiet machine",
+    "steepest input: the relation whose changes have the largest exponent",
+    "bytes per row: the state for each live row that the query reads, over the largest base",
+]
+
+
+def _interval(value: dict[str, Any]) -> TableEntry:
+    return TableEntry(value["words"], value["at"])
+
+
+def two_digits(value: float) -> TableEntry:
+    return TableEntry(f"{value + 0.0:.2f}", value)
+
+
+def _row(of: Growth) -> dict[str, object]:
+    """Return the row of a query and an engine in the relation of certificates."""
+    named = {"query": of.query, "engine": of.engine, "why": of.gap, "doubt": ""}
+    last = of.rows[-1]
+    if of.gap or not last.least("rows"):
+        return named
+    seconds, state, certified = of.per_row(), of.bytes_per_row, of.certificate
+    has_state = min(state) > 0 and len(of.rows) >= MIN_SIZES
+    numbers = {
+        "base": last.least("base"), "first": seconds[0], "last": seconds[-1], "bytes": state[-1] or None,
+        "more_bytes": exponent(of.sizes, state).value if has_state else None,
+        "changes": last.least("changes") / last.least("rows") if "changes" in last.figures else None,
+    }  # fmt: skip
+    if certified is None:
+        return {**named, **numbers}
+    is_maintained = certified.grade == "maintained"
+    return {
+        **named, **numbers, "exponent": certified.exponent.value, "interval": str(certified.exponent),
+        "without": None if is_maintained or certified.without_fixed is None else str(certified.without_fixed),
+        "grade": certified.grade, "steepest": of.steepest,
+    }  # fmt: skip

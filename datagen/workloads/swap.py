@@ -8,11 +8,13 @@ import numpy as np
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.schema import Relations
-from deltamark.datagen.workloads.steps import Change, Steps, drawn
+from deltamark.datagen.seeded import hashed
+from deltamark.datagen.workloads.steps import Change, Steps
 from deltamark.datagen.workloads.workload import WorkloadKind
 
-ROWS = 20
-"""The rows of a relation that leave and come back one after another. Not tuned."""
+ROWS = 100
+"""The rows of a relation that leave and come back one after another. With fewer of them, their mean work differs more
+from one scale factor to the next."""
 
 BLOCK = 2 * ROWS
 """The rounds in which these rows leave and come back, before the next relation follows."""
@@ -21,7 +23,8 @@ BLOCK = 2 * ROWS
 class Swap(Steps):
     """swap:K: each block of rounds belongs to a relation. Every second round takes a row away, which comes back in the
     next one. A hash draws the rows, ROWS for each relation; one with fewer begins again. The rows of events move with
-    their members. Rows of fixed relations stay. After the last relation the first one follows, with the same rows.
+    their members, so those are drawn first that have as many members as the mean. Rows of fixed relations stay. After
+    the last relation the first one follows, with the same rows.
     """
 
     def __init__(self, dataset: Dataset, steps: int) -> None:
@@ -39,9 +42,16 @@ class Swap(Steps):
 
     @cached_property
     def _drawn(self) -> dict[str, np.ndarray]:
-        sizes = {name: self.dataset.rows(name) for name in self._names}
-        empty = np.empty(0, np.int64)
-        return {name: drawn(f"swap {name}", of, min(of, ROWS)) if of else empty for name, of in sizes.items()}
+        return {name: self._draw(name) for name in self._names}
+
+    def _draw(self, name: str) -> np.ndarray:
+        """Draw rows of a relation, those first whose members are nearest to the mean in number."""
+        rows = self.dataset.rows(name)
+        moving = [each for each, owner in self.dataset.relations.moving.items() if owner == name != each]
+        members = [np.diff(self.dataset.first_members(each, 0, rows + 1)) for each in moving]
+        sizes = np.sum(members, axis=0) if members and rows else np.zeros(rows, np.int64)
+        far = np.abs(sizes - round(sizes.mean())) if rows else sizes
+        return np.lexsort((hashed(f"swap {name}", np.arange(rows)), far))[:ROWS]
 
 
 def swapped(relations: Relations) -> list[str]:
@@ -56,7 +66,7 @@ def _all_fixed(relations: Relations) -> str:
 
 KINDS = (
     WorkloadKind(
-        name="swap", letter="K", open=Swap, small="250", lacks=_all_fixed,
+        name="swap", letter="K", open=Swap, small="500", lacks=_all_fixed,
         meaning="loads all rows, then single rows leave and come back in K rounds",
     ),
 )  # fmt: skip

@@ -132,7 +132,7 @@ def _add_graphs(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument_group("suites windows and growth").add_argument
     text = (
         "windows: rows of the partition (default: 10,100,1K,10K,100K,1M); "
-        "growth: scale factors of the base (default: 0.005,0.01,0.02,0.05,0.1,0.2)"
+        "growth: scale factors of the base (default: 0.01,0.02,0.05,0.1,0.2,0.5,1)"
     )
     add("--sizes", type=sizes, metavar="N,N", help=text)
 

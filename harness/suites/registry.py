@@ -47,6 +47,7 @@ from deltamark.harness.suites.plan import Plan
 from deltamark.harness.suites.suite import DataSuite, Measure, Suite, TableSuite, in_children
 from deltamark.harness.suites.throughput import ThroughputSuite
 from deltamark.harness.system import machine
+from deltamark.harness.tables.growth import SUITE as GROWTH
 from deltamark.harness.tables.growth import growth_tables, recorded_grades
 from deltamark.harness.tables.suites import (
     coverage_tables,
@@ -67,6 +68,7 @@ class CoverageSuite(DataSuite, TableSuite):
     NAME = "coverage"
     TITLE = "Coverage and consistency"
     CODE = "suites.coverage"
+    READS = (GROWTH,)
 
     engines: tuple[str, ...] = DEFAULT_SWEEP
 
@@ -342,19 +344,19 @@ class WindowSuite(DataSuite, TableSuite):
         return windows.measure(cell, replace(self._wanted, sf=Decimal(cell.sf)).directory)
 
 
-SWAP = "swap:250"
+SWAP = "swap:1000"
 """The name of the workload in cells; its rounds follow from the number of runs."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class GrowthSuite(DataSuite, TableSuite):
-    NAME = "growth"
+    NAME = GROWTH
     TITLE = "Growth"
     CODE = "suites.growth"
     MAKE_TABLES = growth_tables
 
     engines: tuple[str, ...] = DEFAULT_SWEEP
-    sizes: tuple[Decimal, ...] = tuple(map(Decimal, ("0.005", "0.01", "0.02", "0.05", "0.1", "0.2")))
+    sizes: tuple[Decimal, ...] = tuple(map(Decimal, ("0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1")))
 
     @classmethod
     def settings(cls) -> set[str]:
@@ -381,7 +383,7 @@ class GrowthSuite(DataSuite, TableSuite):
     def cell_of(self, name: str, engine: str) -> Cell:
         """Return the cell of a query and an engine, in batches of one round."""
         cell = self.cell(name, SWAP).but(physical=1, engine=engine, master=self._master(engine))
-        return self._of_table(cell, "growth", f"{name} {cell.sf} {short_name(engine)}")
+        return self._of_table(cell, "certificates", f"{name} {cell.sf} {short_name(engine)}")
 
     def measure(self, cell: Cell) -> Iterator[CellReply]:
         return growth.measure(cell, replace(self._wanted, sf=Decimal(cell.sf)).directory, self.runs)

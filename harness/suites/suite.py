@@ -16,7 +16,7 @@ from __future__ import annotations
 import datetime as dt
 import gc
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
@@ -158,6 +158,9 @@ class Suite(ABC):
     """The heading in docs/results.md."""
     CODE: ClassVar[str]
     """The package of the harness whose code takes part in the suite's numbers, beside machine.MEASURED."""
+
+    READS: ClassVar[Collection[str]] = ()
+    """Other suites whose records take part in the tables."""
 
     data: Path = Path("data")
     master: str = ""

@@ -10,12 +10,11 @@ from typing import Any
 import pyarrow as pa
 
 from deltamark.harness.console.table import Table, TableEntry, brief, count, words
-from deltamark.harness.engines.base import short_name
 from deltamark.harness.measure.growth import MAINTAINED, MIN_SIZES, RECOMPUTED, Certificate, certificate, exponent
 from deltamark.harness.measure.stats import median
 from deltamark.harness.results.record import REFUSED, Record, latest
-from deltamark.harness.tables.relation import Relations, why
-from deltamark.harness.tables.suites import Certified, consistent_figures, shown
+from deltamark.harness.tables.relation import Certified, Relations, why
+from deltamark.harness.tables.suites import consistent_figures, shown
 
 SUITE = "growth"
 
@@ -96,11 +95,6 @@ def recorded_grades(records: Iterable[Record]) -> Certified:
         }  # fmt: skip
 
 
-def grade_of(record: Record, grades: Certified) -> str:
-    """Return the grade of the query and engine of a record of queries; empty if it has none."""
-    return grades.get((record.benchmark, record.query, short_name(record.engine)), "")
-
-
 TEXTS = ("query", "engine", "why", "doubt", "interval", "without", "grade", "steepest")
 NUMBERS = ("exponent", "base", "first", "last", "bytes", "more_bytes", "changes")
 SCHEMA = pa.schema(
@@ -118,7 +112,7 @@ def growth_tables(db: Relations) -> Iterator[Table]:
     scales = [_scale(row) for each in found for row in each.rows]
     ends = [f"{end:g}" for end in (min(scales), max(scales))] if scales else ["", ""]
     yield db.table(
-        "growth", "Certificates of incrementality: how the time of a change grows with the base",
+        "certificates", "Certificates of incrementality: how the time of a change grows with the base",
         [
             ("query", "query", words), ("engine", "engine", words),
             *(shown(f"change at {end}", name, brief) for end, name in zip(ends, ("first", "last"), strict=True)),
@@ -154,7 +148,7 @@ def two_digits(value: float) -> TableEntry:
 
 def _row(of: Growth) -> dict[str, object]:
     """Return the row of a query and an engine in the relation of certificates."""
-    named = {"query": of.query, "engine": of.engine, "why": of.gap, "doubt": ""}
+    named: dict[str, object] = {"query": of.query, "engine": of.engine, "why": of.gap, "doubt": ""}
     last = of.rows[-1]
     if of.gap or not last.least("rows"):
         return named

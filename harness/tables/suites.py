@@ -7,7 +7,7 @@ value of each of its `figures`. A figure that a row of older code lacks is NULL.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Literal
@@ -23,7 +23,7 @@ from deltamark.harness.engines.peers import PEERS, peer
 from deltamark.harness.measure.stats import median
 from deltamark.harness.results import published
 from deltamark.harness.results.record import REFUSED, Record, latest
-from deltamark.harness.tables.relation import Column, Format, Relations, listed, literal
+from deltamark.harness.tables.relation import Certified, Column, Format, Relations, listed, literal
 
 Grade = Literal["times", "batches", "end", "wrong"]
 
@@ -362,10 +362,6 @@ GRADED = f"""(
     FROM measured LEFT JOIN certificates ON benchmark = {BENCHMARK_OF}
         AND name = concat_ws(' ', certified_query, certified_engine)
     WHERE table_name = 'coverage')"""
-
-
-Certified = Mapping[tuple[str, str, str], str]
-"""The measured grades of growth, by benchmark, query and short name of the engine."""
 
 
 def coverage_tables(db: Relations, grades: Certified) -> Iterator[Table]:

@@ -7,7 +7,6 @@ import numpy as np
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.seeded import hashed
 from deltamark.datagen.tpch import RELATIONS
-from deltamark.datagen.workloads.steps import drawn
 from deltamark.datagen.workloads.swap import BLOCK
 from deltamark.datagen.workloads.workload import Workload
 
@@ -93,10 +92,22 @@ def swap(dataset: Dataset, steps: int) -> list[Change]:
     changes, load = insert(dataset, 0), max(sizes(dataset).values())
     for step in range(steps):
         name = names[step // BLOCK % len(names)]
-        rows = drawn(f"swap {name}", dataset.rows(name), min(dataset.rows(name), BLOCK // 2)).tolist()
+        rows = swapped_rows(dataset, name)
         row, diff = rows[step % BLOCK // 2 % len(rows)], 1 if step % 2 else -1
         changes += order(dataset, load + step, row, diff) if name == "orders" else [(load + step, name, row, diff)]
     return changes
+
+
+def swapped_rows(dataset: Dataset, name: str) -> list[int]:
+    """Draw rows of a relation, orders with a mean number of lines first."""
+    rows, lines = dataset.rows(name), dataset.rows("lineitem")
+
+    def rank(row: int) -> tuple[int, int]:
+        own = len(order(dataset, 0, row, 1)) - 1 if name == "orders" else 0
+        far = abs(own - round(lines / rows)) if name == "orders" else 0
+        return far, int(hashed(f"swap {name}", np.arange(row, row + 1))[0])
+
+    return sorted(range(rows), key=rank)[: BLOCK // 2]
 
 
 DEFINITIONS = {

@@ -3,10 +3,14 @@
 The base is loaded untimed. Then single rows leave and come back, in the workload `swap`, so the base keeps its size. A
 run is a cycle of this workload, in which each relation has a block of batches. The first run has few batches and is not
 counted: it loads code, and shows how many batches of each block fit into a timed run. The others are skipped.
+
+An engine with a clock of its own is timed by it. For any other engine the CPU time of the harness and of the processes
+that it has started counts, because the clock on the wall also counts the work of other programs.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -24,16 +28,16 @@ from deltamark.harness.measure.client import CellReply, WrongError
 from deltamark.harness.measure.runs import LOAD_ROUNDS, answers_of, checked_run
 from deltamark.harness.results.record import Figures
 from deltamark.harness.suites.grid import RECOMPUTED_BATCHES
-from deltamark.harness.system.clock import timed, without_collections
+from deltamark.harness.system.clock import CpuUse, Stopwatch, without_collections
 from deltamark.harness.system.resources import MemoryUse
 
 CHECKED_ROWS = 100_000
 """The largest base whose answers are compared with DuckDB's: in TPC-H that of scale factor 0.01."""
 
-RUN_SECONDS, MIN_BATCHES = 2.0, 4
+RUN_SECONDS, MIN_BATCHES = 0.5, 4
 """The time of a run, and the batches of a block that are timed at least. Neither is tuned."""
 
-SECONDS, MAX_RUNS = 2.0, 20
+SECONDS, MAX_RUNS = 1.0, 40
 """Runs are repeated for this time at least, but no more often than this, unless RUNS is more. Neither is tuned."""
 
 REMEDY = "make verify WORKLOAD=swap:1000 shows the first difference"
@@ -64,10 +68,11 @@ def measure(cell: Cell, data: Path, runs: int) -> Iterator[CellReply]:
         _load(engine, work)
         stored, memory = engine.stored_bytes(), engine.memory or own
         figures: Figures = {"base": [base], "bytes": [memory.growth if stored is None else stored]}
-        size = _fitting(_run(engine, names, MIN_BATCHES))
-        found = [_run(engine, names, size)]
+        running = _Running(engine, names, CpuUse(math.inf))
+        size = _fitting(running.run(MIN_BATCHES))
+        found = [running.run(size)]
         while len(found) < runs or (len(found) < most and _seconds(found) < SECONDS):
-            found.append(_run(engine, names, size))
+            found.append(running.run(size))
     yield CellReply(figures=figures | _figures(cell, names, found), verified="oracle" if base <= CHECKED_ROWS else "")
 
 
@@ -93,27 +98,41 @@ def _fitting(run: Sequence[Applied]) -> int:
     return min(max(2 * int(share * MIN_BATCHES / 2), MIN_BATCHES), BLOCK)
 
 
-def _run(engine: Engine, names: Sequence[str], size: int) -> list[Applied]:
-    """Apply the first batches of the block of each relation."""
-    return [_block(engine, size) for _ in names]
+@dataclass(frozen=True)
+class _Running:
+    """An engine with the base loaded. names: the relations, whose blocks follow one another."""
 
+    engine: Engine
+    names: Sequence[str]
+    cpu: CpuUse
 
-def _block(engine: Engine, size: int) -> Applied:
-    """Apply the first batches of a block one by one, without those in which the query reads no rows."""
-    rows, applied = list[int](), list[tuple[int, float]]()
-    if engine.takes_several:
-        if rows := engine.take_several(1, size):
-            applied = engine.apply_several()
-    else:
-        for _ in range(size):
-            if taken := engine.take(1):
-                rows.append(taken)
-                seconds, changes = timed(engine.apply)
-                applied.append((changes, seconds if engine.own_seconds is None else engine.own_seconds))
-    if size < BLOCK and engine.take(BLOCK - size):
-        engine.load()
-    changes, seconds = (sum(each) for each in zip(*applied, strict=True)) if applied else (0, 0.0)
-    return Applied(len(applied), sum(rows), int(changes), seconds)
+    def run(self, size: int) -> list[Applied]:
+        """Apply the first batches of the block of each relation."""
+        return [self._block(size) for _ in self.names]
+
+    def _block(self, size: int) -> Applied:
+        """Apply the first batches of a block one by one, without those in which the query reads no rows."""
+        engine, rows, applied = self.engine, list[int](), list[tuple[int, float]]()
+        if engine.takes_several:
+            if rows := engine.take_several(1, size):
+                applied = engine.apply_several()
+        else:
+            for _ in range(size):
+                if taken := engine.take(1):
+                    rows.append(taken)
+                    applied.append(self._applied())
+        if size < BLOCK and engine.take(BLOCK - size):
+            engine.load()
+        changes, seconds = (sum(each) for each in zip(*applied, strict=True)) if applied else (0, 0.0)
+        return Applied(len(applied), sum(rows), int(changes), seconds)
+
+    def _applied(self) -> tuple[int, float]:
+        """Apply a batch; return the changes of the answer and the seconds."""
+        self.cpu.passed()
+        with Stopwatch() as watch:
+            changes = self.engine.apply()
+        own = self.engine.own_seconds
+        return changes, watch.cpu + self.cpu.passed() if own is None else own
 
 
 def _seconds(runs: Sequence[Sequence[Applied]]) -> float:

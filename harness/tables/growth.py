@@ -66,8 +66,8 @@ class Growth:
 
 
 def undisturbed(seconds: Sequence[float]) -> float:
-    """Return the median of the faster half of the runs: other programs can only make a run slower."""
-    return median(sorted(seconds)[: -(-len(seconds) // 2)])
+    """Return the median of the fastest quarter of the runs: other programs can only make a run slower."""
+    return median(sorted(seconds)[: -(-len(seconds) // 4)])
 
 
 def growths(rows: Iterable[Record]) -> list[Growth]:

@@ -18,6 +18,9 @@ from deltamark.harness.tables.suites import consistent_figures, shown
 
 SUITE = "growth"
 
+ROWS_OF = "rows_"
+"""The beginning of the name of the figure that counts the changed rows of a relation."""
+
 
 @dataclass(frozen=True)
 class Growth:
@@ -37,28 +40,36 @@ class Growth:
     def sizes(self) -> list[float]:
         return [row.least("base") for row in self.rows]
 
-    def per_row(self, name: str = "") -> list[float]:
-        """Return the seconds for each changed row, of one relation or of all."""
-        end = f"_{name}" if name else ""
-        return [undisturbed(row.figures[f"seconds{end}"]) / row.least(f"rows{end}") for row in self.rows]
+    def per_row(self, *names: str) -> list[float]:
+        """Return the seconds for each changed row of some relations."""
+        return [
+            sum(undisturbed(row.figures[f"seconds_{name}"]) for name in names)
+            / sum(row.least(f"rows_{name}") for name in names)
+            for row in self.rows
+        ]
+
+    @property
+    def relations(self) -> list[str]:
+        """The relations whose rows change at all sizes."""
+        ends = (row.figures.keys() for row in self.rows)
+        common = set[str].intersection(*map(set, ends))
+        return sorted(name.removeprefix(ROWS_OF) for name in common if name.startswith(ROWS_OF))
 
     @property
     def certificate(self) -> Certificate | None:
         """The growth of a batch of as many rows as one over the largest base has."""
-        if self.gap or not self.rows[-1].least("rows"):
+        if self.gap or not self.relations:
             return None
         last = self.rows[-1]
         of_batch = last.least("rows") / last.least("batches")
-        return certificate(self.sizes, [each * of_batch for each in self.per_row()])
+        return certificate(self.sizes, [each * of_batch for each in self.per_row(*self.relations)])
 
     @property
     def steepest(self) -> str:
         """The relation whose changes have the largest exponent, with this exponent."""
-        names = [name.removeprefix("rows_") for name in self.rows[-1].figures if name.startswith("rows_")]
-        common = [name for name in names if all(f"rows_{name}" in row.figures for row in self.rows)]
-        found = {name: exponent(self.sizes, self.per_row(name)).value for name in common}
-        name = max(found, key=lambda each: found[each], default="")
-        return f"{name} {found[name]:.2f}" if name else ""
+        found = {name: exponent(self.sizes, self.per_row(name)).value for name in self.relations}
+        name = max(found, key=lambda each: found[each])
+        return f"{name} {found[name] + 0.0:.2f}"
 
     @property
     def bytes_per_row(self) -> list[float]:
@@ -150,9 +161,9 @@ def _row(of: Growth) -> dict[str, object]:
     """Return the row of a query and an engine in the relation of certificates."""
     named: dict[str, object] = {"query": of.query, "engine": of.engine, "why": of.gap, "doubt": ""}
     last = of.rows[-1]
-    if of.gap or not last.least("rows"):
+    if of.gap or not of.relations:
         return named
-    seconds, state, certified = of.per_row(), of.bytes_per_row, of.certificate
+    seconds, state, certified = of.per_row(*of.relations), of.bytes_per_row, of.certificate
     has_state = min(state) > 0 and len(of.rows) >= MIN_SIZES
     numbers = {
         "base": last.least("base"), "first": seconds[0], "last": seconds[-1], "bytes": state[-1] or None,

@@ -70,7 +70,7 @@ def growth(records: Sequence[Record]) -> Section | None:
         "The time of a change by the size of the base: an answer is maintained if the time hardly grows. The table "
         "that make tables SUITE=growth prints."
     )
-    names = "certificates", ("seconds",)
+    names = "certificates", ("rows",)
     return _with_tables(records, GrowthSuite, names, finding, Section("growth", "Growth", "", text, []))
 
 

@@ -108,11 +108,19 @@ def test_the_table_has_the_exponent_the_steepest_input_the_state_and_the_amplifi
     (table,) = suite_tables(growths("q01", "mine", 0.04), "growth")
     assert table.headers[2:4] == ["change at 1", "change at 50"]
     assert texts(table) == [[
-        "q01", "mine", "30.0 us", "35.1 us", "0.04 [0.04, 0.04]", "-", "maintained", "customer 0.08", "25", "0.00",
+        "q01", "mine", "30.0 us", "35.1 us", "0.04 [0.04, 0.04]", "-", "maintained", "customer 0.04", "25", "0.00",
         "0.25",
     ]]  # fmt: skip
     (table,) = suite_tables(growths("q01", "mine", 1.0), "growth")
     assert texts(table)[0][4:7] == ["1.00 [1.00, 1.00]", "1.00 [1.00, 1.02]", "recomputed"]
+
+
+def test_the_steepest_input_is_the_relation_with_the_largest_exponent():
+    rows = growths("q01", "mine", 0.04)
+    for each in rows:
+        each.figures["seconds_customer"] = [2e-3]
+    (table,) = suite_tables(rows, "growth")
+    assert texts(table)[0][7] == "orders 0.04"
 
 
 def test_a_size_without_a_time_leaves_no_certificate():
@@ -124,7 +132,7 @@ def test_a_size_without_a_time_leaves_no_certificate():
 
 
 def test_a_query_that_reads_nothing_that_moves_has_no_certificate():
-    rows = [base(f"q01 {scale} mine", {"seconds": [0.0], "rows": [0], "batches": [0], "base": [5], "bytes": [0]})
+    rows = [base(f"q01 {scale} mine", {"rows": [0], "batches": [0], "base": [5], "bytes": [0]})
             for scale in (1, 2, 3)]  # fmt: skip
     assert recorded_grades(rows) == {}
     assert texts(suite_tables(rows, "growth")[0])[0][2:7] == ["-"] * 5
@@ -132,7 +140,7 @@ def test_a_query_that_reads_nothing_that_moves_has_no_certificate():
 
 def test_a_run_has_as_many_batches_as_fit():
     def fitting(seconds):
-        return growth._fitting([growth.Applied(4, 4, 0, seconds)])
+        return growth._fitting([[growth.Applied(4, 4, 0, each)] for each in (9e9, seconds)])
 
     assert [fitting(seconds) for seconds in (1e-5, 0.0, 1000.0)] == [BLOCK, BLOCK, growth.MIN_BATCHES]
     assert fitting(growth.RUN_SECONDS / 5) == 5 * growth.MIN_BATCHES

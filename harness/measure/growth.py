@@ -55,8 +55,12 @@ class Exponent:
     high: float
 
     def __str__(self) -> str:
-        value, low, high = (f"{each + 0.0:.2f}".replace("-0.00", "0.00") for each in (self.value, self.low, self.high))
-        return f"{value} [{low}, {high}]"
+        return f"{two_digits(self.value)} [{two_digits(self.low)}, {two_digits(self.high)}]"
+
+
+def two_digits(value: float) -> str:
+    """Write a number with two digits after the point, and without the sign of a zero."""
+    return f"{round(value, 2) + 0.0:.2f}"
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,15 @@ from typing import Any
 import pyarrow as pa
 
 from deltamark.harness.console.table import Table, TableEntry, brief, count, words
-from deltamark.harness.measure.growth import MAINTAINED, MIN_SIZES, RECOMPUTED, Certificate, certificate, exponent
+from deltamark.harness.measure.growth import (
+    MAINTAINED,
+    MIN_SIZES,
+    RECOMPUTED,
+    Certificate,
+    certificate,
+    exponent,
+    two_digits,
+)
 from deltamark.harness.measure.stats import median
 from deltamark.harness.results.record import REFUSED, Record, latest
 from deltamark.harness.tables.relation import Certified, Relations, why
@@ -69,7 +77,7 @@ class Growth:
         """The relation whose changes have the largest exponent, with this exponent."""
         found = {name: exponent(self.sizes, self.per_row(name)).value for name in self.relations}
         name = max(found, key=lambda each: found[each])
-        return f"{name} {found[name] + 0.0:.2f}"
+        return f"{name} {two_digits(found[name])}"
 
     @property
     def bytes_per_row(self) -> list[float]:
@@ -130,7 +138,7 @@ def growth_tables(db: Relations) -> Iterator[Table]:
             shown("exponent", "CASE WHEN exponent IS NOT NULL THEN {'at': exponent, 'words': interval} END", _interval),
             shown("without fixed cost", "without", words), shown("certificate", "grade", words),
             shown("steepest input", "steepest", words), shown("bytes per row", "bytes", count),
-            shown("their exponent", "more_bytes", two_digits), shown("changes out / in", "changes", two_digits),
+            shown("their exponent", "more_bytes", _number), shown("changes out / in", "changes", _number),
         ],
         "FROM certificates r ORDER BY query, engine <> 'embedded', engine",
         NOTES,
@@ -153,8 +161,8 @@ def _interval(value: dict[str, Any]) -> TableEntry:
     return TableEntry(value["words"], value["at"])
 
 
-def two_digits(value: float) -> TableEntry:
-    return TableEntry(f"{value + 0.0:.2f}", value)
+def _number(value: float) -> TableEntry:
+    return TableEntry(two_digits(value), value)
 
 
 def _row(of: Growth) -> dict[str, object]:

@@ -73,8 +73,11 @@ class Certificate:
 
 
 def certificate(sizes: Sequence[float], seconds: Sequence[float]) -> Certificate | None:
-    """Return the certificate of the times of a batch at increasing sizes of the base; None if there are too few."""
-    if len(sizes) < MIN_SIZES:
+    """Return the certificate of the times of a batch at increasing sizes of the base; None if there are too few.
+
+    A time of 0, which a coarse clock may report, has no certificate either.
+    """
+    if len({*sizes}) < MIN_SIZES or min(*sizes, *seconds) <= 0:
         return None
     found, without = exponent(sizes, seconds), exponent_without_fixed(sizes, seconds)
     return Certificate(found, without, _grade(found, without, _most_growth(found, sizes, seconds)))

@@ -12,7 +12,6 @@ import pyarrow as pa
 from deltamark.harness.console.table import Table, TableEntry, brief, count, words
 from deltamark.harness.measure.growth import (
     MAINTAINED,
-    MIN_SIZES,
     RECOMPUTED,
     Certificate,
     certificate,
@@ -75,7 +74,8 @@ class Growth:
     @property
     def steepest(self) -> str:
         """The relation whose changes have the largest exponent, with this exponent."""
-        found = {name: exponent(self.sizes, self.per_row(name)).value for name in self.relations}
+        seconds = {name: self.per_row(name) for name in self.relations}
+        found = {name: exponent(self.sizes, each).value for name, each in seconds.items() if min(each) > 0}
         name = max(found, key=lambda each: found[each])
         return f"{name} {two_digits(found[name])}"
 
@@ -172,7 +172,7 @@ def _row(of: Growth) -> dict[str, object]:
     if of.gap or not of.relations:
         return named
     seconds, state, certified = of.per_row(*of.relations), of.bytes_per_row, of.certificate
-    has_state = min(state) > 0 and len(of.rows) >= MIN_SIZES
+    has_state = min(state) > 0 and certified is not None
     numbers = {
         "base": last.least("base"), "first": seconds[0], "last": seconds[-1], "bytes": state[-1] or None,
         "more_bytes": exponent(of.sizes, state).value if has_state else None,

@@ -71,6 +71,11 @@ def test_two_sizes_have_no_certificate_and_three_no_exponent_without_a_fixed_cos
     assert certificate(SIZES[:3], times(LAWS["linear"][0])[:3]).grade == "undecided"
 
 
+def test_a_time_of_0_or_a_size_twice_has_no_certificate():
+    assert certificate(SIZES, [0.0, *times(LAWS["linear"][0])[1:]]) is None
+    assert certificate([1.0, 1.0, 2.0], [1.0, 1.0, 2.0]) is None
+
+
 def test_an_exponent_is_written_with_its_interval():
     assert str(Exponent(0.034, -0.021, 0.08)) == "0.03 [-0.02, 0.08]"
     assert str(Exponent(-0.001, -0.004, 0.001)) == "0.00 [0.00, 0.00]"

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
 
 from deltamark.datagen.graphs.generator import KINDS
+from deltamark.datagen.schema import scale_factor
 from deltamark.datagen.workloads.registry import NAMES
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.options import (
@@ -86,7 +88,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_queries(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("suites tpch, coverage, shared, memory, rate and windows").add_argument
+    add = parser.add_argument_group("suites tpch, coverage, shared, memory, rate, windows and growth").add_argument
     add("--queries", "--query", type=words, action=Added, metavar="Q,Q", help="queries to run (default: all)")
     text = "files of SQL, as queries to run"
     add("--sql", dest="queries", type=sql_files, action=Added, metavar="FILE,FILE", help=text)
@@ -97,7 +99,7 @@ def _add_queries(parser: argparse.ArgumentParser) -> None:
     add("--workers", type=worker_counts, metavar="W,W", help="numbers of workers, for tpch and memory")
     text = "units of incremental attachment per batch, for shared (default: 2)"
     add("--fuel", type=whole(1, MAX_FUEL), help=text)
-    add = parser.add_argument_group("suites tpch, coverage, memory, rate and windows").add_argument
+    add = parser.add_argument_group("suites tpch, coverage, memory, rate, windows and growth").add_argument
     text = "embedded, spark; duckdb, spark-sql, which recompute; a peer; exec:PROGRAM; all (default: embedded,duckdb)"
     add("--engines", type=engines, metavar="E,E", help=text)
     add = parser.add_argument_group("suites tpch and memory").add_argument
@@ -127,14 +129,19 @@ def _add_graphs(parser: argparse.ArgumentParser) -> None:
     add("--edges", type=size, metavar="N", help="edges of the random graph (default: 10M; the post has 100M)")
     add("--roots", type=size, metavar="N", help="nodes from which distances are measured (default: 1)")
     add("--changes", type=size, metavar="N", help="changes of edges per batch size (default: 100K)")
-    add = parser.add_argument_group("suite windows").add_argument
-    add("--sizes", type=batch_sizes, metavar="N,N", help="rows of the partition (default: 10,100,1K,10K,100K,1M)")
+    add = parser.add_argument_group("suites windows and growth").add_argument
+    text = (
+        "windows: rows of the partition (default: 10,100,1K,10K,100K,1M); "
+        "growth: scale factors of the base (default: 0.01,0.02,0.05,0.1,0.2,0.5,1)"
+    )
+    add("--sizes", type=sizes, metavar="N,N", help=text)
 
 
 def add_suite(parser: argparse.ArgumentParser) -> None:
     text = (
         "tpch: the queries of a benchmark; coverage: grades of engines; shared: all queries in one dataflow; "
-        "memory: the least memory of a cell; rate: the highest sustained rate; loops; graph; windows"
+        "memory: the least memory of a cell; rate: the highest sustained rate; growth: certificates that answers are "
+        "maintained; loops; graph; windows"
     )
     parser.add_argument("--suite", choices=tuple(SUITES), default=DEFAULT, help=f"{text} (default: {DEFAULT})")
 
@@ -145,6 +152,11 @@ RESULTS = Path("results")
 def add_results(parser: argparse.ArgumentParser) -> None:
     text = f"directory of records (default: {RESULTS})"
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="DIR", help=text)
+
+
+def sizes(text: str) -> tuple[int, ...] | tuple[Decimal, ...]:
+    """Read numbers of rows, or scale factors if one has a decimal point."""
+    return tuple(map(scale_factor, text.split(","))) if "." in text else batch_sizes(text)
 
 
 def engines(text: str) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from deltamark.harness.measure.stats import geomean
 from deltamark.harness.report.chart import COLORS, LOOKS, Frame, Look, Row, Tooltip
 from deltamark.harness.results.plausibility import doubt_of
 from deltamark.harness.results.record import PROJECT, Record
-from deltamark.harness.tables.relation import Relations
+from deltamark.harness.tables.relation import Certified, Relations
 
 VIEWS = f"""
 CREATE TABLE looks AS SELECT *, CASE engine WHEN '{DuckDBEngine.name}' THEN 'DuckDB' ELSE short END
@@ -42,8 +42,8 @@ CREATE TABLE charted AS SELECT *, CASE WHEN plain(workload)
 """
 
 
-def report_relations(records: Iterable[Record]) -> Relations:
-    db = Relations.of_queries(records)
+def report_relations(records: Iterable[Record], grades: Certified) -> Relations:
+    db = Relations.of_queries(records, grades=grades)
     db.rows(VIEWS)
     return db
 

@@ -27,12 +27,13 @@ from deltamark.harness.report.sections.queries import (
     throughput,
     workers,
 )
-from deltamark.harness.report.sections.suites import graphs, loops, memory, rates, sharing
+from deltamark.harness.report.sections.suites import graphs, growth, loops, memory, rates, sharing
 from deltamark.harness.results.commits import KnownCommit
 from deltamark.harness.results.plausibility import doubt_of
 from deltamark.harness.results.record import PROJECT, Record
 from deltamark.harness.suites.reporter import session_header
 from deltamark.harness.system.machine import Header, warnings
+from deltamark.harness.tables.growth import recorded_grades
 from deltamark.harness.tables.history import commit_history, relation
 from deltamark.harness.tables.relation import Relations, literal, marked, why
 from deltamark.harness.tables.tpch import made_tables
@@ -55,7 +56,8 @@ class ReportData:
 
 
 def page(report: ReportData) -> str:
-    db = report_relations(record for record in report.records if record.sf == report.sf)
+    of_scale = (record for record in report.records if record.sf == report.sf)
+    db = report_relations(of_scale, recorded_grades(report.table_records))
     sections = [section for section in _sections(report, db) if section is not None]
     of_data = [f"SF {report.sf}"] if db.latest else []  # the sections of other suites name their data
     header = _top(report, db)
@@ -65,7 +67,7 @@ def page(report: ReportData) -> str:
 
 
 def _sections(report: ReportData, db: Relations) -> list[Section | None]:
-    others = [make(report.table_records) for make in (rates, memory, sharing, loops, graphs)]
+    others = [make(report.table_records) for make in (growth, rates, memory, sharing, loops, graphs)]
     if not db.latest:
         return [*others, _machine(report, db)]
     return [

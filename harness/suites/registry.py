@@ -6,7 +6,8 @@ the live rows: after each batch, and at logical times within batches if the engi
 static and changing graphs, at a hub, vertex by vertex, and on virtual shards. Loops: distances over a random graph.
 Memory: the least memory in which a cell passes, found by runs under limits. Rates: the highest rate that an engine
 sustains in an open loop. Sharing: all queries in one dataflow beside the same queries alone, and queries that attach to
-others. Windows: the time of a change of a partition, by its size, for each window function.
+others. Windows: the time of a change of a partition, by its size, for each window function. Growth: the time of the
+same changes over bases of several sizes, and the certificate that an engine maintains the answer.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import partial
 from itertools import product
 from typing import Self, cast
 
@@ -24,6 +26,7 @@ from deltamark.dataflow.language.motif import VARIANTS, Variant
 from deltamark.datagen.graphs.generator import graph
 from deltamark.datagen.graphs.make import directory_of, make_graph
 from deltamark.datagen.make import Wanted
+from deltamark.datagen.schema import scale_factor
 from deltamark.datagen.windows import ROWS, WINDOWS
 from deltamark.datagen.workloads.registry import known_workload
 from deltamark.errors import DeltamarkError
@@ -35,7 +38,7 @@ from deltamark.harness.engines.base import short_name
 from deltamark.harness.engines.registry import DEFAULT_SWEEP, capabilities
 from deltamark.harness.measure.client import CellReply
 from deltamark.harness.results.record import Origin, Record, blank_record
-from deltamark.harness.suites import coverage, loops, memory, rate, sharing, windows
+from deltamark.harness.suites import coverage, growth, loops, memory, rate, sharing, windows
 from deltamark.harness.suites.graphs import counting, virtual_shards
 from deltamark.harness.suites.graphs.counting import LOOPS
 from deltamark.harness.suites.graphs.graph_data import ORIENTED, named_graph
@@ -44,6 +47,8 @@ from deltamark.harness.suites.plan import Plan
 from deltamark.harness.suites.suite import DataSuite, Measure, Suite, TableSuite, in_children
 from deltamark.harness.suites.throughput import ThroughputSuite
 from deltamark.harness.system import machine
+from deltamark.harness.tables.growth import SUITE as GROWTH
+from deltamark.harness.tables.growth import growth_tables, recorded_grades
 from deltamark.harness.tables.suites import (
     coverage_tables,
     graph_tables,
@@ -63,7 +68,7 @@ class CoverageSuite(DataSuite, TableSuite):
     NAME = "coverage"
     TITLE = "Coverage and consistency"
     CODE = "suites.coverage"
-    MAKE_TABLES = coverage_tables
+    READS = (GROWTH,)
 
     engines: tuple[str, ...] = DEFAULT_SWEEP
 
@@ -76,6 +81,12 @@ class CoverageSuite(DataSuite, TableSuite):
 
     def measure(self, cell: Cell) -> Iterator[CellReply]:
         return coverage.measure(cell, self._wanted.directory)
+
+    @classmethod
+    def tables(cls, records: Iterable[Record]) -> list[Table]:
+        """Make the tables, with the grades of the suite of growth in place of what engines declare."""
+        found = list(records)
+        return suite_tables(found, cls.NAME, partial(coverage_tables, grades=recorded_grades(found)))
 
 
 CLIQUES = ("triangle", "4-clique", "5-clique", "6-clique")
@@ -248,7 +259,9 @@ class RateSuite(DataSuite, TableSuite):
 def _known_feeding(engine: str) -> str:
     """Return the name of an engine that the harness feeds, or raise a DeltamarkError."""
     if capabilities(engine).reads_input:
-        raise DeltamarkError("no open loop for an engine that reads the input itself", engine, "leave it out")
+        raise DeltamarkError(
+            "no batches of the harness for an engine that reads the input itself", engine, "leave it out"
+        )
     return engine
 
 
@@ -331,11 +344,56 @@ class WindowSuite(DataSuite, TableSuite):
         return windows.measure(cell, replace(self._wanted, sf=Decimal(cell.sf)).directory)
 
 
+SWAP = "swap:1000"
+"""The name of the workload in cells; its rounds follow from the number of runs."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrowthSuite(DataSuite, TableSuite):
+    NAME = GROWTH
+    TITLE = "Growth"
+    CODE = "suites.growth"
+    MAKE_TABLES = growth_tables
+
+    engines: tuple[str, ...] = DEFAULT_SWEEP
+    sizes: tuple[Decimal, ...] = tuple(map(Decimal, ("0.01", "0.02", "0.05", "0.1", "0.2", "0.5", "1")))
+
+    @classmethod
+    def settings(cls) -> set[str]:
+        return super().settings() - {"sf"}
+
+    @property
+    def dataset(self) -> str:
+        return self.benchmark
+
+    def of_size(self, size: Decimal) -> Self:
+        """Return these settings over the data of a scale factor."""
+        return replace(self, sf=scale_factor(str(size)))
+
+    def make_data(self) -> None:
+        for size in self.sizes:
+            super(GrowthSuite, self.of_size(size)).make_data()
+
+    def cells(self) -> list[Cell]:
+        if not self.home.source.scaled:
+            raise DeltamarkError("no growth of a benchmark of one size", self.benchmark, "give one with scale factors")
+        choices = product(self.names, map(_known_feeding, self.engines), self.sizes)
+        return [self.of_size(size).cell_of(name, engine) for name, engine, size in choices]
+
+    def cell_of(self, name: str, engine: str) -> Cell:
+        """Return the cell of a query and an engine, in batches of one round."""
+        cell = self.cell(name, SWAP).but(physical=1, engine=engine, master=self._master(engine))
+        return self._of_table(cell, "certificates", f"{name} {cell.sf} {short_name(engine)}")
+
+    def measure(self, cell: Cell) -> Iterator[CellReply]:
+        return growth.measure(cell, replace(self._wanted, sf=Decimal(cell.sf)).directory, self.runs)
+
+
 SUITES: dict[str, type[Suite]] = {
     suite.NAME: suite
     for suite in (
         ThroughputSuite, CoverageSuite, GraphSuite, LoopSuite, MemorySuite, RateSuite, SharingSuite,
-        WindowSuite,
+        WindowSuite, GrowthSuite,
     )
 }  # fmt: skip
 DEFAULT = ThroughputSuite.NAME

@@ -16,7 +16,7 @@ from __future__ import annotations
 import datetime as dt
 import gc
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, fields
 from decimal import Decimal
@@ -159,6 +159,9 @@ class Suite(ABC):
     CODE: ClassVar[str]
     """The package of the harness whose code takes part in the suite's numbers, beside machine.MEASURED."""
 
+    READS: ClassVar[Collection[str]] = ()
+    """Other suites whose records take part in the tables."""
+
     data: Path = Path("data")
     master: str = ""
     runs: int = 3
@@ -172,7 +175,11 @@ class Suite(ABC):
     def of(cls, given: Mapping[str, object]) -> Self:
         """Return the suite with the given settings; raise an error if it lacks one of them."""
         refuse_others(cls.NAME, cls.settings(), given)
-        return msgspec.convert(given, cls)
+        try:
+            return msgspec.convert(given, cls)
+        except msgspec.ValidationError as error:
+            remedy = "bench --help says which values it takes"
+            raise DeltamarkError(f"no value of a setting of the suite {cls.NAME}", error, remedy) from error
 
     @abstractmethod
     def make_data(self) -> None:

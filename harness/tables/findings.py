@@ -28,7 +28,7 @@ from deltamark.harness.benchmarks.cell import Batching
 from deltamark.harness.console.table import Table, TableEntry, count, counted, listed, ratio, words
 from deltamark.harness.engines.duckdb import DuckDBEngine
 from deltamark.harness.results.record import Record
-from deltamark.harness.tables.relation import Column, Relations, at, entry, literal
+from deltamark.harness.tables.relation import Certified, Column, Relations, at, entry, literal
 
 MARGIN = 0.05
 """The difference below which two engines tie: that of harness/compare/rule.py. A few runs have no confidence interval,
@@ -132,12 +132,12 @@ class Findings:
     scopes: Sequence[ScopeFindings]
 
 
-def relation(records: Iterable[Record]) -> Relations:
+def relation(records: Iterable[Record], grades: Certified | None = None) -> Relations:
     """Return the relations of findings, in which the records of each version of the data are a part."""
     by_data: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         by_data[record.data].append(record)
-    db = Relations.of_queries(*by_data.values())
+    db = Relations.of_queries(*by_data.values(), grades=grades)
     db.rows(VIEWS)
     return db
 
@@ -209,9 +209,9 @@ def _scopes(db: Relations) -> list[Scope]:
     return [Scope(*row) for row in db.rows(f"SELECT DISTINCT {SCOPE} FROM findings ORDER BY {SCOPE_ORDER}")]
 
 
-def findings(records: Iterable[Record]) -> Findings | None:
+def findings(records: Iterable[Record], grades: Certified | None = None) -> Findings | None:
     """Return the sentences; None unless several engines were measured."""
-    db = relation(records)
+    db = relation(records, grades)
     if len(db.rows("SELECT DISTINCT engine FROM latest")) < 2:
         return None
     summary = [*_recomputing(db), *_problems(db), *_not_compared(db)]

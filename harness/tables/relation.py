@@ -25,7 +25,7 @@ record has no number. A column for each batching or engine is an aggregate with 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
@@ -55,6 +55,9 @@ from deltamark.harness.measure.stats import geomean
 from deltamark.harness.results import published
 from deltamark.harness.results.plausibility import doubt_of
 from deltamark.harness.results.record import MEASURING, SPREAD, Record
+
+Certified = Mapping[tuple[str, str, str], str]
+"""The grades that the suite of growth has measured, by benchmark, query and short name of the engine."""
 
 Format = Callable[[Any], TableEntry]
 Column = tuple[str, str, Format]
@@ -87,16 +90,18 @@ SCHEMA = pa.schema(
 )
 
 
-def columns(record: Record) -> dict[str, object]:
+def columns(record: Record, grades: Certified) -> dict[str, object]:
     """Return the values of a record in the relation `given`."""
     able = recorded_capabilities(record)
+    grade = grades.get((record.benchmark, record.query, short_name(record.engine)), "undecided")
+    recomputes = able.recomputes if grade == "undecided" else grade == "recomputed"
     return {
         **{name: getattr(record, name) for name in (*TEXTS, *COUNTS, *AMOUNTS)},
         "cell_name": record.cell, "table_name": record.table, "why": why(record), "doubt": doubt_of(record),
         "short": short_name(record.engine), "output": able.output, "time_limit": record.limit,
         "engine_version": record.params.get("engine_name"), "engine_digest": record.params.get("engine_digest"),
         "engine_output": record.params.get("engine_output"), "is_default": record.is_default,
-        "ours": record.engine == DEFAULT, "is_external": record.external is not None, "recomputes": able.recomputes,
+        "ours": record.engine == DEFAULT, "is_external": record.external is not None, "recomputes": recomputes,
         "has_master": able.has_master,
         "figures": [(name, [*map(float, values)]) for name, values in record.figures.items()],
     }  # fmt: skip
@@ -202,21 +207,25 @@ CREATE VIEW by_commit AS SELECT cell, commit, arg_max(r, id) AS record FROM reco
 
 
 class Relations:
-    """A database of records, in which tables are made. parts: sets of records. views: the SQL of more relations."""
+    """A database of records, in which tables are made. parts: sets of records. views: the SQL of more relations.
 
-    def __init__(self, parts: Iterable[Iterable[Record]], views: str = "") -> None:
+    grades: take the place of what engines declare.
+    """
+
+    def __init__(self, parts: Iterable[Iterable[Record]], views: str = "", grades: Certified | None = None) -> None:
+        self.grades = grades or {}
         numbered = [(part, record) for part, records in enumerate(parts) for record in records]
         self.records = [record for _, record in numbered]
         """The records by their ids."""
-        rows = [{"id": at, "part": part, **columns(record)} for at, (part, record) in enumerate(numbered)]
+        rows = [{"id": at, "part": part, **columns(record, self.grades)} for at, (part, record) in enumerate(numbered)]
         self._database = duckdb.connect(config={"threads": 1})
         self._database.execute(MACROS)
         self.add("given", pa.Table.from_pylist(rows, SCHEMA))
         self._database.execute(views)
 
     @classmethod
-    def of_queries(cls, *parts: Iterable[Record]) -> Relations:
-        return cls(parts, QUERIES)
+    def of_queries(cls, *parts: Iterable[Record], grades: Certified | None = None) -> Relations:
+        return cls(parts, QUERIES, grades)
 
     def add(self, name: str, rows: pa.Table) -> None:
         """Add or replace a relation."""

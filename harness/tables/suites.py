@@ -16,13 +16,14 @@ import duckdb
 import pyarrow as pa
 
 from deltamark.errors import DeltamarkError
+from deltamark.harness.benchmarks.benchmark import DEFAULT
 from deltamark.harness.console import table as formatting
 from deltamark.harness.console.table import NOTHING, Table, TableEntry, brief, count, rate, ratio, short, words
 from deltamark.harness.engines.peers import PEERS, peer
 from deltamark.harness.measure.stats import median
 from deltamark.harness.results import published
 from deltamark.harness.results.record import REFUSED, Record, latest
-from deltamark.harness.tables.relation import Column, Format, Relations, listed, literal
+from deltamark.harness.tables.relation import Certified, Column, Format, Relations, listed, literal
 
 Grade = Literal["times", "batches", "end", "wrong"]
 
@@ -350,16 +351,24 @@ GRADE_WORDS = {
 }  # fmt: skip
 """The moments at which the answers of an engine are right."""
 
+BENCHMARK_OF = f"CASE WHEN starts_with(dataset, 'SF ') THEN '{DEFAULT}' ELSE split_part(dataset, ', SF ', 1) END"
+
 GRADED = f"""(
     SELECT *, split_part(name, ' ', 1) AS query, substr(name, len(query) + 2) AS engine,
         cardinality(figure) > 0 AS answers,
         CASE WHEN NOT answers THEN 'refused' WHEN figure['grade'] = {GRADES.index("wrong")} THEN 'WRONG'
-            WHEN figure['recomputed'] > 0 THEN 'recomputed' ELSE 'maintained' END AS outcome
-    FROM measured WHERE table_name = 'coverage')"""
+            ELSE coalesce(certified, CASE WHEN figure['recomputed'] > 0 THEN 'recomputed' ELSE 'maintained' END
+                || ', declared') END AS outcome
+    FROM measured LEFT JOIN certificates ON benchmark = {BENCHMARK_OF}
+        AND name = concat_ws(' ', certified_query, certified_engine)
+    WHERE table_name = 'coverage')"""
 
 
-def coverage_tables(db: Relations) -> Iterator[Table]:
+def coverage_tables(db: Relations, grades: Certified) -> Iterator[Table]:
     """Make the matrix of queries and engines, the grade of each engine, and the refusals."""
+    names = ("benchmark", "certified_query", "certified_engine", "certified")
+    columns = zip(*((*key, grade) for key, grade in grades.items()), strict=True) if grades else [[]] * len(names)
+    db.add("certificates", pa.table([pa.array(column, pa.string()) for column in columns], names))
     engines = [engine for (engine,) in db.rows(f"SELECT engine FROM {GRADED} GROUP BY engine ORDER BY min(id)")]
     yield db.table(
         "coverage", "Coverage: how each engine answers each query",
@@ -369,7 +378,8 @@ def coverage_tables(db: Relations) -> Iterator[Table]:
         ],
         f"FROM {GRADED} r GROUP BY query ORDER BY query",
         [
-            "maintained: the answer is updated; recomputed: the query runs again after each batch",
+            "maintained: the answer is updated; recomputed: the query runs again after each batch; partly: between",
+            "declared: as the engine says; the others are certificates of SUITE=growth, which may be undecided",
             "refused: the engine or its adapter does not support the query; WRONG: an answer differs from DuckDB's",
         ],
     )  # fmt: skip

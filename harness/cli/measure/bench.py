@@ -110,7 +110,8 @@ def _show_summary(suite: Suite, plan: Plan, directory: Path) -> None:
     datasets = {plan.blank(cell).dataset for cell in plan.cells}
     stored = store.read(directory)
     warn_of_foreign(stored, directory)
-    for table in suite.summary(record for record in stored.records if record.dataset in datasets):
+    shown = [each for each in stored.records if each.dataset in datasets or each.suite in suite.READS]
+    for table in suite.summary(shown):
         say(f"\n{text(table, terminal_width())}")
 
 

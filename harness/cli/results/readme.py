@@ -115,7 +115,7 @@ def section(reference: Path) -> str:
         if of_suite:
             parts += [f"### {suite.TITLE}\n"] if suite.NAME != THROUGHPUT else []
             parts += [f"{session_header(_header(headers, session))}\n" for session in _sessions(of_suite)]
-            parts += _tpch_tables(of_suite) if suite.NAME == THROUGHPUT else map(folded, suite.tables(of_suite))
+            parts += _tpch_tables(of_suite) if suite.NAME == THROUGHPUT else map(folded, suite.tables(stored))
     return "\n".join(parts)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 
@@ -56,7 +57,8 @@ def run(args: argparse.Namespace) -> int:
 def _tables(args: argparse.Namespace) -> list[Table]:
     if (args.suite, args.table) == (THROUGHPUT, GROWTH):
         return [_growth_table(args)]
-    return SUITES[args.suite].tables(records(args))
+    suite = SUITES[args.suite]
+    return suite.tables(records(args, suite.READS))
 
 
 def _growth_table(args: argparse.Namespace) -> Table:
@@ -98,8 +100,11 @@ def directory(args: argparse.Namespace) -> Path:
     return path
 
 
-def records(args: argparse.Namespace) -> list[Record]:
-    """Read the records of the selected suite, for TPC-H of the scale factor; raise an error if there are none."""
+def records(args: argparse.Namespace, others: Collection[str] = ()) -> list[Record]:
+    """Read the records of the selected suite, for TPC-H of the scale factor; raise an error if there are none.
+
+    others: suites whose records are read, too.
+    """
     path = directory(args)
     stored = store.read(path)
     warn_of_foreign(stored, path)
@@ -111,7 +116,7 @@ def records(args: argparse.Namespace) -> list[Record]:
         dataset, setting = f"{named}SF {sf}", f"{named}SF={sf}"
     if not of_suite:
         raise DeltamarkError("nothing is measured", f"{path}, {dataset}", f"make bench {setting}")
-    return of_suite
+    return [*of_suite, *(record for record in stored.records if record.suite in others)]
 
 
 def warn_of_foreign(stored: store.StoredRecords, path: Path) -> None:

@@ -193,7 +193,7 @@ def refusals(db: Relations) -> Section | None:
 
 def finding_sentences(db: Relations) -> Section | None:
     """List the sentences over all queries and those of each query, if there are several engines."""
-    found = findings(db.records)
+    found = findings(db.records, db.grades)
     if found is None:
         return None
     return Section(
@@ -201,7 +201,8 @@ def finding_sentences(db: Relations) -> Section | None:
         "Cells are compared if several engines have the same query in its default dataflow, data, workload, number of "
         f"workers and batch size (L x P). An engine is faster if its fastest run is more than {MARGIN:.0%} faster, and "
         "its slowest run beats the fastest one of the other; otherwise they tie. Wrong, failed and refused cells, and "
-        "times that are not plausible, never win. The tables named findings have the same facts.",
+        "times that are not plausible, never win. Whether an engine recomputes is what its certificate of growth says, "
+        "or else what the engine declares. The tables named findings have the same facts.",
         [_list(tag("li", text) for text in found.summary), *(each for scope in found.scopes for each in _scope(scope))],
     )  # fmt: skip
 

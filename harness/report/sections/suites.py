@@ -1,7 +1,10 @@
-"""Sections of the suites other than throughput: rates (a panel for each stream), memory, sharing, loops, graphs."""
+"""Sections of the suites other than throughput: growth, rates (a panel for each stream), memory, sharing, loops and
+graphs.
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -12,8 +15,9 @@ from deltamark.harness.report.chart import Axes, Axis, Frame, Kind, Log, Row, To
 from deltamark.harness.report.document import Keys, Markup, Section, folded, lists, panels
 from deltamark.harness.results.record import Record, latest
 from deltamark.harness.suites.rate import ON
-from deltamark.harness.suites.registry import GraphSuite, LoopSuite, MemorySuite, RateSuite, SharingSuite
+from deltamark.harness.suites.registry import GraphSuite, GrowthSuite, LoopSuite, MemorySuite, RateSuite, SharingSuite
 from deltamark.harness.suites.suite import Suite
+from deltamark.harness.tables.growth import recorded_grades
 from deltamark.harness.tables.suites import SIDES, consistent_figures, paired
 
 MEGABYTE = 1e6
@@ -52,6 +56,22 @@ def memory(records: Sequence[Record]) -> Section | None:
     text = "The least limit of memory under which a cell passes. The table that make tables SUITE=memory prints."
     names = "least", ("least_bytes",)
     return _with_tables(records, MemorySuite, names, finding, Section("memory", "Least memory", "", text, []))
+
+
+def growth(records: Sequence[Record]) -> Section | None:
+    def finding(_: Sequence[Record]) -> str:
+        grades = Counter(recorded_grades(records).values())
+        parts = [f"{number} {'says' if number == 1 else 'say'} {grade}" for grade, number in grades.most_common()]
+        return (
+            f"Of {counted(grades.total(), 'certificate')}, {listed(parts)}." if parts else "There are 0 certificates."
+        )
+
+    text = (
+        "The time of a change by the size of the base: an answer is maintained if the time hardly grows. The table "
+        "that make tables SUITE=growth prints."
+    )
+    names = "certificates", ("rows",)
+    return _with_tables(records, GrowthSuite, names, finding, Section("growth", "Growth", "", text, []))
 
 
 def _with_tables(

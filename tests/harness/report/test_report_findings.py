@@ -8,7 +8,7 @@ import re
 import pytest
 from support.harness.history_records import history_of, measured, noisy_step
 from support.harness.report_records import ON_SPARK, RECORDS, TABLE_RECORDS, page_of, record
-from support.harness.suite_records import distances
+from support.harness.suite_records import distances, growths
 from support.harness.suite_records import record as table_record
 
 from deltamark.harness.report.sections.history import history_page
@@ -152,5 +152,23 @@ def test_the_suite_of_coverage_is_part_of_both_sections():
         "q01 peer", {"grade": [3], "recomputed": [0], "compared": [9]}, suite="coverage", dataset="SF 0.1",
         table="coverage", cell="x",
     )  # fmt: skip
-    assert rows(RECORDS, "coverage-sf-0-1", [graded]) == [["q01", "maintained"]]
+    assert rows(RECORDS, "coverage-sf-0-1", [graded]) == [["q01", "maintained, declared"]]
     assert rows(RECORDS, "consistency-sf-0-1", [graded])[0][:3] == ["peer", "at every logical time", "1"]
+
+
+def test_a_certificate_of_growth_replaces_what_an_engine_declares():
+    certified = [*growths("q01", "peer", 1.0), *growths("q04", "peer", 0.04)]
+    declared, measured_found = page_of(OF_TWO_ENGINES), page_of(OF_TWO_ENGINES, certified)
+    assert "No engine recomputes: embedded and peer maintain their answers." in declared
+    assert "peer, for q01, recomputes: it runs the query again after each batch." in measured_found
+    assert findings(measured_found)["growth"] == "Of 2 certificates, 1 says recomputed and 1 says maintained."
+    graded = [
+        table_record(
+            f"{query} peer", {"grade": [3], "recomputed": [0], "compared": [9]}, suite="coverage", dataset="SF 0.1",
+            table="coverage", cell=query,
+        )
+        for query in ("q01", "q04", "q05")
+    ]  # fmt: skip
+    assert rows(OF_TWO_ENGINES, "coverage-sf-0-1", [*certified, *graded]) == [
+        ["q01", "recomputed"], ["q04", "maintained"], ["q05", "maintained, declared"],
+    ]  # fmt: skip

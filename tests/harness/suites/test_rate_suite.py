@@ -120,7 +120,7 @@ def test_a_cell_without_a_sustained_rate_has_none():
 @pytest.mark.parametrize(
     ("setting", "problem"),
     [
-        ("ENGINES=spark", "no open loop for an engine that reads the input itself: spark"),
+        ("ENGINES=spark", "no batches of the harness for an engine that reads the input itself: spark"),
         ("ARRIVALS=burst:0.5", "not a shape of bursts: 'burst:0.5'"),
         ("WORKLOAD=windw:9", "unknown workload: windw:9"),
         ("PHYSICAL=9", "no setting of the suite rate: PHYSICAL"),

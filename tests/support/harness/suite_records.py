@@ -177,3 +177,26 @@ def rates(name, *trials):
         )
         for row in made
     ]  # fmt: skip
+
+
+def base(name, figures=None, **fields):
+    """Return a record of the suite of growth. name: a query, a scale factor and an engine."""
+    return record(
+        name, figures, suite="growth", dataset="tpch", table="certificates", cell=name, session="session", **fields
+    )  # fmt: skip
+
+
+def growths(query, engine, exponent):
+    """Return the records of a query over six bases, with a time for each run."""
+    return [
+        base(
+            f"{query} {scale} {engine}",
+            {
+                "seconds_orders": [1e-3 * scale**exponent, 9.0],
+                "seconds_customer": [9.0, 2e-3 * scale**exponent], "rows": [100], "rows_orders": [60],
+                "rows_customer": [40], "batches": [50], "base": [100_000 * scale], "bytes": [2_500_000 * scale],
+                "changes": [25],
+            },
+        )
+        for scale in (1, 2, 5, 10, 20, 50)
+    ]  # fmt: skip

@@ -7,6 +7,7 @@ import numpy as np
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.seeded import hashed
 from deltamark.datagen.tpch import RELATIONS
+from deltamark.datagen.workloads.swap import BLOCK
 from deltamark.datagen.workloads.workload import Workload
 
 Change = tuple[int, str, int, int]  # round, relation, row, diff
@@ -86,8 +87,32 @@ def expire(dataset: Dataset, age: int) -> list[Change]:
     return changes
 
 
+def swap(dataset: Dataset, steps: int) -> list[Change]:
+    names = [name for name in RELATIONS if name not in ("nation", "region", "lineitem")]
+    changes, load = insert(dataset, 0), max(sizes(dataset).values())
+    for step in range(steps):
+        name = names[step // BLOCK % len(names)]
+        rows = swapped_rows(dataset, name)
+        row, diff = rows[step % BLOCK // 2 % len(rows)], 1 if step % 2 else -1
+        changes += order(dataset, load + step, row, diff) if name == "orders" else [(load + step, name, row, diff)]
+    return changes
+
+
+def swapped_rows(dataset: Dataset, name: str) -> list[int]:
+    """Draw rows of a relation, orders with a mean number of lines first."""
+    rows, lines = dataset.rows(name), dataset.rows("lineitem")
+
+    def rank(row: int) -> tuple[int, int]:
+        own = len(order(dataset, 0, row, 1)) - 1 if name == "orders" else 0
+        far = abs(own - round(lines / rows)) if name == "orders" else 0
+        return far, int(hashed(f"swap {name}", np.arange(row, row + 1))[0])
+
+    return sorted(range(rows), key=rank)[: BLOCK // 2]
+
+
 DEFINITIONS = {
     "insert": insert, "window": window, "refresh": refresh, "slide": slide, "late": late, "expire": expire,
+    "swap": swap,
 }  # fmt: skip
 
 OTHERS = {

@@ -55,12 +55,17 @@ class PlanTree:
         """Add a line above the next trees."""
         self._lines.append((None, text))
 
-    def add(self, compiled: Compiled, sizes: StateSizes, titles: Mapping[str, str] | None = None) -> None:
-        """Add the trees of a program. titles: replacements for the lines of answers, by the names of their plans."""
+    def add(
+        self, compiled: Compiled, sizes: StateSizes, titles: Mapping[str, str] | None = None, only: str | None = None
+    ) -> None:
+        """Add the trees of a program, or only that of one plan.
+
+        titles: replacements for the lines of answers, by the names of their plans.
+        """
         self._state |= sizes
         self._stored |= {each.part: each.arrangement.stored for each in compiled.arrangements}
         for part in compiled.node_parts:
-            if isinstance(part.role, Answer):
+            if isinstance(part.role, Answer) and only in (None, part.role.name):
                 self._visit((part,), "", "", (titles or {}).get(part.role.name))
 
     def _visit(self, path: Sequence[NodePart], fork: str, indent: str, text: str | None = None) -> None:
@@ -160,10 +165,15 @@ def explain_plans(plans: Mapping[str, Node], workers: int = 1) -> str:
         compiled.program.memory.close()
 
 
-def explain(compiled: Compiled, sizes: StateSizes, measured: Measurements | None = None) -> str:
-    """Describe a program as a tree for each answer, with the state of its parts and the measurements of a run."""
+def explain(
+    compiled: Compiled, sizes: StateSizes, measured: Measurements | None = None, only: str | None = None
+) -> str:
+    """Describe a program as a tree for each answer, with the state of its parts and the measurements of a run.
+
+    only: the name of the plan whose tree is shown.
+    """
     tree = PlanTree(measured or {})
-    tree.add(compiled, sizes)
+    tree.add(compiled, sizes, only=only)
     notes = [_choice(*each) for each in choices(compiled)]
     if measured:
         milliseconds = 1e3 * sum(each.seconds for each in measured.values())

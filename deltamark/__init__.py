@@ -1,6 +1,7 @@
 """deltamark: an incremental view maintenance engine, and a benchmark harness for such engines on TPC-H.
 
-This module is the public interface of the engine. Declare inputs, build a plan, and feed a Dataflow:
+This module is the public interface. `connect` opens a database whose views are maintained, in SQL. To use the engine by
+itself, declare inputs, build a plan, and feed a Dataflow:
 
 >>> from deltamark import Batch, Dataflow, col, integer, source
 >>> sales = source("sales", {"shop": integer(1, 99), "price": integer(0, 10_000, scale=2)}, rows=1_000_000)
@@ -24,6 +25,9 @@ from typing import TYPE_CHECKING
 from deltamark.errors import unknown_attribute
 
 if TYPE_CHECKING:
+    from deltamark.database.connection import Connection as Connection
+    from deltamark.database.connection import connect as connect
+    from deltamark.database.result import Result as Result
     from deltamark.dataflow.batch import Batch as Batch
     from deltamark.dataflow.language.collection import Collection as Collection
     from deltamark.dataflow.language.collection import source as source

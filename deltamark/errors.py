@@ -13,7 +13,8 @@ from types import MappingProxyType
 class DeltamarkError(Exception):
     """An error that the user can act on, in one line: the cause, the actual value, the next step.
 
-    time: the logical time of the rows that are wrong, if the error is about rows.
+    time: the logical time of the rows that are wrong, if the error is about rows. `plans` has the names of the plans
+    that cannot follow them, if an operator of a dataflow raises it.
 
     >>> print(DeltamarkError("no such number of workers", 0, "give from 1 to 64"))
     no such number of workers: 0; give from 1 to 64
@@ -22,6 +23,7 @@ class DeltamarkError(Exception):
     def __init__(self, cause: str, actual: object, remedy: str, *, time: int | None = None) -> None:
         super().__init__(cause, actual, remedy)
         self.cause, self.actual, self.remedy, self.time = cause, actual, remedy, time
+        self.plans: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return " ".join(f"{self.cause}: {self.actual}; {self.remedy}".split())

@@ -24,8 +24,7 @@ from deltamark.dataflow.sql.arrow_tables import footer
 from deltamark.dataflow.sql.planner import quoted
 from deltamark.dataflow.types import Field
 from deltamark.errors import naming, unknown
-from deltamark.harness.check.answers import Snapshot, dated, unordered_difference
-from deltamark.harness.engines.answers import answer_columns
+from deltamark.harness.check.answers import dated, unordered_difference
 from deltamark.harness.engines.base import TOLERANCE
 
 SHOWN_ROWS = 40
@@ -108,11 +107,12 @@ def plan_of(text, tables):
 
 
 def maintain(plan, tables, rows):
-    """Feed all batches; return the answer at the end."""
-    answer, seconds, tuples = Snapshot(plan.schema), [], 0
+    """Feed all batches; return the answer at the end, as a table of Arrow."""
+    seconds, tuples = [], 0
     with Dataflow(plan) as dataflow:
         read = [tables[name] for name in dataflow.inputs]
-        answer.add(dataflow.feed({}))  # the answer over empty tables, at time 0
+        dataflow.keep()
+        dataflow.push({})  # the answer over empty tables, at time 0
         streams = [table.batches(dataflow.inputs[table.name], rows) for table in read]
         for at, parts in enumerate(zip_longest(*streams), 1):
             fed = {
@@ -121,13 +121,14 @@ def maintain(plan, tables, rows):
                 if part is not None
             }
             started = time.perf_counter()
-            answer.add(dataflow.feed(fed))
+            dataflow.push(fed)
             seconds.append(time.perf_counter() - started)
             tuples += sum(len(each.time) for each in fed.values())
+        answer = dataflow.answer()
     if seconds:
         rate = f"{tuples / sum(seconds):,.0f} rows/s, the slowest batch {max(seconds) * 1000:.1f} ms"
         print(f"{tuples:,} rows in {len(seconds):,} batch{'es' if len(seconds) > 1 else ''}: {rate}")
-    return answer.answer(())
+    return answer
 
 
 def recompute(text, tables):
@@ -194,12 +195,12 @@ def run(words):
         text = args.query.read_text(encoding="utf-8")
     tables = tables_of(args.tables, args.weight)
     plan = plan_of(text, tables)
-    theirs, mine = recompute(text, tables), maintain(plan, tables, args.batch)
+    theirs, answer = recompute(text, tables), maintain(plan, tables, args.batch)
+    mine = list(zip(*(column.to_pylist() for column in answer.columns)))
     if wrong := unordered_difference(mine, theirs, TOLERANCE):
         print(f"WRONG: the answer differs from DuckDB's\n{wrong}")
         return 1
-    headers = [column.name for column in answer_columns(plan.schema)]
-    print(tabulate(in_order_of(theirs, mine)[:SHOWN_ROWS], headers, disable_numparse=True))
+    print(tabulate(in_order_of(theirs, mine)[:SHOWN_ROWS], answer.column_names, disable_numparse=True))
     more = f", of which {SHOWN_ROWS} are shown" if len(mine) > SHOWN_ROWS else ""
     print(f"{len(mine):,} rows{more}; DuckDB has the same answer")
     return 0

@@ -7,6 +7,8 @@ from operator import methodcaller
 from types import TracebackType
 from typing import Generic, NoReturn, Self, TypeVar, overload
 
+import pyarrow as pa
+
 from deltamark.dataflow import explain
 from deltamark.dataflow.batch import Batch, EachBatch, Times
 from deltamark.dataflow.codegen.compiled import ANSWER
@@ -17,7 +19,7 @@ from deltamark.dataflow.runtime.exclusive import Exclusive
 from deltamark.dataflow.runtime.live_plans import LivePlans
 from deltamark.dataflow.runtime.read_holds import HeldTime
 from deltamark.dataflow.types import Schema
-from deltamark.errors import DeltamarkError
+from deltamark.errors import DeltamarkError, unknown
 
 ChangesT = TypeVar("ChangesT", Batch, dict[str, Batch])
 StateT = TypeVar("StateT")
@@ -209,6 +211,33 @@ class Dataflow(Uncopied, Generic[ChangesT]):
         """
         self._plans.use(lambda plans: plans.retire(name))
 
+    def keep(self, name: str = ANSWER, answer: Batch | None = None) -> None:
+        """Keep the present answer of a plan from now on, so that `answer` returns it.
+
+        The changes of each feed are stored until they are summed, when the answer is read or many have come. answer:
+        what `attach` has returned for the plan; without it, call this before the first feed.
+        """
+        self._plans.use(lambda plans: plans.keep(name, answer))
+
+    def answer(self, name: str = ANSWER) -> pa.Table:
+        """Return the present answer of a plan that is kept, as a table of Arrow with decimals, dates, texts and NULL.
+
+        Each row occurs as often as its weight. An exact quotient is one column of doubles.
+
+        >>> dataflow = Dataflow(sales.aggregate(by="shop", mean=col.price.mean()))
+        >>> dataflow.keep()
+        >>> dataflow.push({"sales": Batch([0, 0], [1, 1], {"shop": [7, 7], "price": [900, 250]})})
+        1
+        >>> dataflow.answer().to_pylist()
+        [{'shop': 7, 'mean': 5.75}]
+        """
+        return self._plans.use(lambda plans: plans.answer(name).values())
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether an error within a feed has ended this dataflow: it refuses all later feeds."""
+        return self._plans.use(lambda plans: plans.worker.has_failed)
+
     def hold(self) -> Hold:
         """Hold the last time that was fed, so that plans can be attached as of that time: see Hold.
 
@@ -235,12 +264,12 @@ class Dataflow(Uncopied, Generic[ChangesT]):
         """
         return self._plans.use(lambda plans: plans.states(kind, read or methodcaller("rows")))
 
-    def explain(self) -> str:
+    def explain(self, name: str | None = None) -> str:
         """Describe the running program as a tree for each answer, with estimated rows, and the rows that are kept.
 
-        These are the rows of all workers.
+        These are the rows of all workers. name: the plan whose tree is shown; by default all of them.
         """
-        return self._plans.use(lambda plans: explain.explain(plans.compiled, plans.state_sizes(), plans.measurements()))
+        return self._plans.use(lambda plans: _explained(plans, name))
 
     def profile(self) -> None:
         """Measure each operator from now on; `explain` then shows the changes that it has emitted, and its time.
@@ -261,6 +290,12 @@ class Dataflow(Uncopied, Generic[ChangesT]):
     def close(self) -> None:
         """End the threads of the workers, and release all memory. Closing again does nothing."""
         self._plans.close()
+
+
+def _explained(plans: LivePlans, name: str | None) -> str:
+    if name is not None and name not in plans.schemas:
+        raise unknown("plan", name, plans.schemas)
+    return explain.explain(plans.compiled, plans.state_sizes(), plans.measurements(), name)
 
 
 def _checked(plans: object) -> dict[str, Collection]:

@@ -19,6 +19,7 @@ from typing import TypeVar
 
 import numpy as np
 
+from deltamark.dataflow.answer import Answer
 from deltamark.dataflow.batch import Batch, EachBatch, Pointers, Times, concatenated, merged
 from deltamark.dataflow.builder.program import Op
 from deltamark.dataflow.codegen.compiled import Compiled, SharedArrangement, link
@@ -47,6 +48,16 @@ MIN_FUEL = 2
 
 Counts = Sequence[Mapping[str, int]]
 """The number of changes of each answer that each worker has collected."""
+
+
+class NoHistoryError(DeltamarkError):
+    """The lack of the rows of some inputs, which a plan needs to be attached."""
+
+    def __init__(self, lacking: Mapping[str, Sequence[str]]) -> None:
+        name, columns = next(iter(lacking.items()))
+        remedy = "give the live rows: history={" + repr(name) + ": [Batch(...)]}"
+        super().__init__("no arrangement has these rows", f"{name}: {', '.join(columns) or 'its rows'}", remedy)
+        self.inputs = tuple(lacking)
 
 
 @dataclass(frozen=True)
@@ -87,6 +98,8 @@ class LivePlans:
             raise
         self._holds = ReadHolds(self._compiled())
         self._pending: PendingPlan | None = None
+        self.kept: dict[str, Answer] = {}
+        """The present answers of some plans."""
 
     @property
     def worker(self) -> Worker:
@@ -109,18 +122,22 @@ class LivePlans:
         changes = self._collected(self._run(batches, drop=False))
         if (finished := self._finished()) is not None:
             changes[finished.name] = concatenated([finished.answer, changes[finished.name]])
-        return changes
+        return self._summed(changes)
 
     def push(self, batches: Mapping[str, Batch]) -> int:
+        if self.kept:
+            return sum(len(each.time) for each in self.feed(batches).values())
         changes = sum(sum(each.values()) for each in self._run(batches, drop=True))
         return changes if (finished := self._finished()) is None else changes + len(finished.answer.time)
 
     def feed_each(self, batches: Mapping[str, Batch], ends: Times) -> tuple[dict[str, Batch], EachBatch]:
         started = perf_counter_ns()  # the checks of all batches count for the first
         counts, each = self._run_each(batches, ends, started=started, drop=False)
-        return self._collected(counts), each
+        return self._summed(self._collected(counts)), each
 
     def push_each(self, batches: Mapping[str, Batch], ends: Times) -> EachBatch:
+        if self.kept:
+            return self.feed_each(batches, ends)[1]
         started = perf_counter_ns()
         return self._run_each(batches, ends, started=started, drop=True)[1]
 
@@ -172,6 +189,33 @@ class LivePlans:
             pieces = [each.changes(name, of[name]) for each, of in zip(self.workers, counts, strict=True) if of[name]]
             changes[name] = merged(pieces) if pieces else self.worker.changes(name, 0)
         return changes
+
+    def _summed(self, changes: dict[str, Batch]) -> dict[str, Batch]:
+        """Add changes to the answers that are kept."""
+        for name, answer in self.kept.items():
+            if name in changes:  # else it is being attached
+                answer.add(changes[name])
+        return changes
+
+    def keep(self, name: str, answer: Batch | None) -> None:
+        """Keep the answer of a plan from now on. answer: the present one, if something was fed before."""
+        if name not in self.schemas:
+            raise unknown("plan", name, self.schemas)
+        if answer is None and self.worker.last >= 0 and name != self.pending:
+            remedy = "keep it before the first feed, or give the answer that attach has returned"
+            raise DeltamarkError("an answer whose first changes were not kept", name, remedy)
+        kept = Answer(self.schemas[name])
+        if answer is not None:
+            kept.add(answer)
+        self.kept[name] = kept
+
+    def answer(self, name: str) -> Answer:
+        """Return the answer of a plan that is kept."""
+        if name not in self.schemas:
+            raise unknown("plan", name, self.schemas)
+        if name not in self.kept:
+            raise DeltamarkError("an answer that is not kept", name, "call keep before the first feed")
+        return self.kept[name]
 
     def _checked(self, batches: Mapping[str, Batch], end: int | None = None) -> dict[str, Pointers]:
         pointers = self.worker.checked(batches, end)
@@ -388,6 +432,7 @@ class LivePlans:
         """Remove a plan, which may be incomplete, and free the state that no other plan uses."""
         with self._failing():
             self.schemas.pop(name, None)
+            self.kept.pop(name, None)
             if self._pending is not None and self._pending.backfill.name == name:
                 pending, self._pending = self._pending, None
                 self._end_backfill(pending)
@@ -418,6 +463,7 @@ class LivePlans:
     def _inputs(self, added: Added, history: History, shared: Sequence[Sequence[SharedArrangement]]) -> dict[str, Rows]:
         """Return for each input the arrangement of each worker that has its rows, or the batches that are given."""
         sources: dict[str, Rows] = {}
+        lacking: dict[str, Sequence[str]] = {}
         for name, columns in added.read.items():
             texts, node = set(self.worker.bindings[name].texts), self.compiled.inputs[name].node
             found = [None if texts & set(columns) else arranged(each, node, columns) for each in shared]
@@ -426,9 +472,9 @@ class LivePlans:
             elif found[0] is not None:
                 sources[name] = ArrangedRows([each for each in found if each is not None])
             else:
-                actual = f"{name}: {', '.join(columns) or 'its rows'}"
-                remedy = "give the live rows: history={" + repr(name) + ": [Batch(...)]}"
-                raise DeltamarkError("no arrangement has these rows", actual, remedy)
+                lacking[name] = columns
+        if lacking:
+            raise NoHistoryError(lacking)
         return sources
 
 

@@ -22,7 +22,7 @@ import numpy as np
 from deltamark.dataflow.batch import BYTES, Batch, EachBatch, Pointers
 from deltamark.dataflow.builder.program import Op, OperatorState, ProgramPart, Schedule
 from deltamark.dataflow.builder.texts import read_texts
-from deltamark.dataflow.codegen.compiled import Compiled
+from deltamark.dataflow.codegen.compiled import Compiled, reachable
 from deltamark.dataflow.explain import Measurement, Measurements
 from deltamark.dataflow.interpreter.run import run
 from deltamark.dataflow.kernels import status
@@ -182,13 +182,21 @@ class Worker:
             at, reason = divmod(stopped, 4)
             if reason == status.FAILED:
                 self.failed_step = self.step
-                raise self._program.states[schedule.ops[at].block].problem()
+                raise self._problem(schedule.ops[at])
             if reason == status.WAITING:
                 self.wait(self)
             else:
                 op = schedule.ops[at]
                 op.step.make_room(self._program.memory, op.block)
             stopped = self._interpret(schedule, at)
+
+    def _problem(self, op: Op) -> Exception:
+        """Return the error of an operator that has failed, with the names of the plans that need it."""
+        error = self._program.states[op.block].problem()
+        if isinstance(error, DeltamarkError):
+            roots = self.compiled.roots.items()
+            error.plans = tuple(name for name, root in roots if op.part in reachable([root.part]))
+        return error
 
     def _interpret(self, schedule: Schedule, start: int) -> int:
         try:

@@ -57,8 +57,13 @@ DECIMAL_DIGITS = 18
 """The most digits of a DECIMAL that DuckDB keeps in 64 bits."""
 
 
-def planned(written: Written, schemas: Mapping[str, Schema]) -> tuple[Json, Mapping[str, str]]:
-    """Return the plan of a query, and the names of its columns with their types in DuckDB."""
+def planned(
+    written: Written, schemas: Mapping[str, Schema], views: Mapping[str, str]
+) -> tuple[Json, Mapping[str, str], Sequence[str]]:
+    """Return the plan of a query, the distinct names of its columns with their types in DuckDB, and their own names.
+
+    views: the texts of views that it may read, which become parts of the plan.
+    """
     import duckdb  # noqa: PLC0415 (it takes a while to load)
 
     text = written.text
@@ -67,8 +72,10 @@ def planned(written: Written, schemas: Mapping[str, Schema]) -> tuple[Json, Mapp
         _disable(connection, DISABLED)
         for name, schema in schemas.items():
             connection.execute(f"CREATE TABLE {quoted(name)} ({', '.join(_columns(schema))})")
+        for name, body in views.items():
+            connection.execute(f"CREATE VIEW {quoted(name)} AS {body}")
         _refuse_other_statements(connection, written)
-        plan = _serialized(connection, written, schemas)
+        plan = _serialized(connection, written, (*schemas, *views))
         if ROWID.search(text) and reads_any_column(plan):
             raise unsupported("the column rowid", written.words(ROWID.pattern))
         try:
@@ -76,7 +83,7 @@ def planned(written: Written, schemas: Mapping[str, Schema]) -> tuple[Json, Mapp
         except duckdb.Error as error:
             raise _refused(str(error)) from error
         types = list(map(str, relation.types))
-        return plan, dict(zip(_distinct(relation.columns, types), types, strict=True))
+        return plan, dict(zip(_distinct(relation.columns, types), types, strict=True)), relation.columns
 
 
 def reads_any_column(node: object) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.passes.optimize import optimized
@@ -15,6 +17,17 @@ from deltamark.dataflow.sql.written import Written
 from deltamark.errors import DeltamarkError
 
 
+@dataclass(frozen=True)
+class Query:
+    """The collection that a text describes, and the columns of its SELECT list."""
+
+    collection: Collection
+    types: Mapping[str, str]
+    """The distinct names of the columns, and their types in DuckDB."""
+    names: Sequence[str]
+    """The names of the columns as the text has them."""
+
+
 def sql(text: str, relations: Mapping[str, Collection]) -> Collection:
     """Return the collection that a query of SQL describes, over relations by the names that the text gives them.
 
@@ -23,13 +36,24 @@ def sql(text: str, relations: Mapping[str, Collection]) -> Collection:
     A column that DuckDB gives the type DOUBLE is an exact quotient, in the two columns `name.num` and `name.den`, or a
     column of type DOUBLE. ORDER BY has an effect if there is a LIMIT; the remaining columns break ties.
     """
+    return query(text, relations).collection
+
+
+def query(text: str, relations: Mapping[str, Collection], views: Mapping[str, str] = MappingProxyType({})) -> Query:
+    """Read a query as `sql` does. views: the texts of views that it may read; each may read those before it."""
     if not relations:
         raise DeltamarkError("no relations for a query of SQL", relations, "give {name: collection}")
-    for readable in (text, *relations, *(name for each in relations.values() for name in each.schema.names)):
+    for readable in (
+        text,
+        *views,
+        *views.values(),
+        *relations,
+        *(name for each in relations.values() for name in each.schema.names),
+    ):
         _refuse_unreadable(readable)
     try:
         written = Written(text)
-        plan, columns = planned(written, {name: each.schema for name, each in relations.items()})
+        plan, columns, names = planned(written, {name: each.schema for name, each in relations.items()}, views)
         reader = Reader(plan, relations, written)
         rows = reader.rows()
         if reader.problems:
@@ -39,7 +63,7 @@ def sql(text: str, relations: Mapping[str, Collection]) -> Collection:
             for cell, type_ in zip(rows.cells, columns.values(), strict=True)
         ]
         answer = rows.with_cells(cells).stored(list(columns)).collection
-        return Collection(optimized(answer.node, reader.whole))
+        return Query(Collection(optimized(answer.node, reader.whole)), columns, names)
     except ExpressionError as error:
         raise together([in_sql(error)]) from error
     except RecursionError as error:

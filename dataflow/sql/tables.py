@@ -175,11 +175,11 @@ def _columns(connection: duckdb.DuckDBPyConnection) -> tuple[Columns, Names]:
         types.setdefault(table, {})[column] = type_.or_null() if is_nullable else type_
         names.setdefault(table, {})[column] = name
     for table in types:
-        _refuse_collations(connection, table)
+        refuse_collations(connection, table)
     return types, names
 
 
-def _refuse_collations(connection: duckdb.DuckDBPyConnection, table: str) -> None:
+def refuse_collations(connection: duckdb.DuckDBPyConnection, table: str) -> None:
     """Raise an error for a column with a collation, which only DuckDB's plans show."""
     plan = connection.execute("SELECT json_serialize_plan(?)", [f"FROM {quoted(table)}"]).fetchall()[0][0]
     for each in json.loads(plan)["plans"][0]["expressions"]:

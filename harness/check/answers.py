@@ -11,10 +11,9 @@ from datetime import datetime, time
 from decimal import Decimal
 from math import isnan
 
-import numpy as np
 import pyarrow as pa
 
-from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.answer import WEIGHT, Answer
 from deltamark.dataflow.types import Schema
 from deltamark.errors import DeltamarkError
 from deltamark.harness.engines.answers import decoded, in_order
@@ -77,79 +76,19 @@ def _equal(mine: Value, theirs: Value, tolerance: float) -> bool:
     return dated(mine) == dated(theirs)
 
 
-WEIGHT = "weight of the row"
-"""The name of a column that no schema has."""
-
-MAX_UNSUMMED_ROWS = 1 << 20
-"""The number of changes that are stored before they are summed. Not tuned."""
-
-
-class Snapshot:
-    """The sum of the changes that were added."""
-
-    def __init__(self, schema: Schema) -> None:
-        self._schema = schema
-        self._parts: list[pa.Table] = []
-        self._unsummed = 0
-
-    def add(self, changes: Batch, *, since: int = -1, until: int | None = None) -> None:
-        """Add the changes with since < time <= until."""
-        first = int(np.searchsorted(changes.time, since, side="right"))
-        last = len(changes.time) if until is None else int(np.searchsorted(changes.time, until, side="right"))
-        if first < last:
-            self._parts.append(_table(self._schema, changes, first, last))
-            self._unsummed += last - first
-        if self._unsummed > MAX_UNSUMMED_ROWS:
-            self._sum()
-
-    def table(self) -> pa.Table:
-        """Return the distinct rows with their weights."""
-        self._sum()
-        return self._parts[0]
+class Snapshot(Answer):
+    """The sum of the changes that were added, as rows of values."""
 
     def answer(self, order: tuple[str, ...]) -> list[Row]:
         """Return the rows of the answer as values, in order, each repeated by its weight."""
-        return in_order(self._schema, order, self.rows())
+        return in_order(self.schema, order, self.rows())
 
     def rows(self) -> list[Row]:
         """Return the rows of the answer as values, in any order, each repeated by its weight."""
-        return rows_of(self._schema, self.table())
-
-    def _sum(self) -> None:
-        empty = stored_table(self._schema, no_changes(self._schema))
-        self._parts, self._unsummed = [summed(pa.concat_tables([empty, *self._parts]))], 0
+        return rows_of(self.schema, self.table())
 
 
 def rows_of(schema: Schema, table: pa.Table) -> list[Row]:
     """Return distinct stored rows as values, in any order, each repeated by its weight."""
     weighted = zip(table.drop_columns([WEIGHT]).to_pylist(), table[WEIGHT].to_pylist(), strict=True)
     return decoded(schema, [row for row, times in weighted for _ in range(times)])
-
-
-def summed(table: pa.Table) -> pa.Table:
-    """Sum the weights of equal rows; drop rows with a weight of 0."""
-    names = [name for name in table.column_names if name != WEIGHT]
-    weights = table.group_by(names).aggregate([(WEIGHT, "sum")])
-    weights = weights.rename_columns([*names, WEIGHT])
-    return weights.filter(pa.compute.not_equal(weights[WEIGHT], 0))
-
-
-def stored_table(schema: Schema, changes: Batch) -> pa.Table:
-    """Return changes as a table of stored rows and their weights, without their times."""
-    return _table(schema, changes, 0, len(changes.time))
-
-
-def _table(schema: Schema, changes: Batch, first: int, last: int) -> pa.Table:
-    columns = {name: stored_array(schema, name, changes.columns[name][first:last]) for name in schema.names}
-    return pa.table({**columns, WEIGHT: pa.array(changes.diff[first:last])})
-
-
-def stored_array(schema: Schema, name: str, values: np.ndarray) -> pa.Array:
-    return pa.array(values, pa.string() if schema[name].kind == "text" else pa.int64())
-
-
-def no_changes(schema: Schema) -> Batch:
-    """Return an empty batch."""
-    none = np.empty(0, dtype=np.int64)
-    columns = {name: none.astype(object) if schema[name].kind == "text" else none for name in schema.names}
-    return Batch(none, none, columns)

@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
+from deltamark.dataflow.answer import stored_array
 from deltamark.dataflow.batch import Batch, concatenated
 from deltamark.dataflow.kernels.core.guard import lent
 from deltamark.dataflow.language.collection import source
@@ -28,7 +29,6 @@ from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.check import csv_kernel
-from deltamark.harness.check.answers import stored_array
 from deltamark.harness.check.csv_kernel import DATE, NUMBER, SHORT, TEXT
 from deltamark.harness.engines.base import StreamEngine
 from deltamark.harness.engines.registry import open_stream

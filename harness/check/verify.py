@@ -20,6 +20,7 @@ from random import Random
 import numpy as np
 import pyarrow as pa
 
+from deltamark.dataflow.answer import WEIGHT, no_changes, stored_table, summed
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.types import Schema
 from deltamark.datagen.dataset import Dataset
@@ -31,17 +32,7 @@ from deltamark.errors import DeltamarkError, naming
 from deltamark.harness.benchmarks.benchmark import DEFAULT, Benchmark, benchmark, included
 from deltamark.harness.benchmarks.cell import ALL, Cell
 from deltamark.harness.check import change_stream
-from deltamark.harness.check.answers import (
-    WEIGHT,
-    Snapshot,
-    difference,
-    no_changes,
-    row_text,
-    rows_of,
-    stored_table,
-    summed,
-    unordered_difference,
-)
+from deltamark.harness.check.answers import Snapshot, difference, row_text, rows_of, unordered_difference
 from deltamark.harness.check.change_stream import DIGESTED_ROWS, ChangeCsv, Digest, open_answer
 from deltamark.harness.check.oracle import Oracle
 from deltamark.harness.engines.base import TOLERANCE, Row

@@ -20,7 +20,7 @@ from deltamark.harness.cli import commands
 from deltamark.harness.cli.parser import Parser
 from deltamark.harness.console.console import INTERRUPTED
 
-OWN_PACKAGES = ("datagen", "dataflow", "deltamark", "harness", "queries")
+OWN_PACKAGES = ("datagen", "dataflow", "database", "deltamark", "harness", "queries")
 LESS_MEMORY = "free memory or raise ulimit -v, or ask for less: a smaller SF, fewer WORKERS"
 MORE_THREADS = "raise ulimit -v or ulimit -u, or end other programs"
 

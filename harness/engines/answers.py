@@ -1,12 +1,11 @@
 """Rows in the types of SQL: the values of an answer, and the deltas of a feed as Arrow batches.
 
-Only this module divides the pairs of columns `name.num` and `name.den`: the value is the double nearest the exact
-quotient. A row that comes and goes in a batch, or goes and comes back, does not change.
+The value of a pair of columns `name.num` and `name.den` is the double nearest the exact quotient. A row that comes and
+goes in a batch, or goes and comes back, does not change.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
@@ -14,6 +13,7 @@ from functools import cache, partial
 import numpy as np
 import pyarrow as pa
 
+from deltamark.dataflow.answer import quotient
 from deltamark.dataflow.types import NULL, Schema, Type, doubles, value_of
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta
@@ -49,9 +49,7 @@ def answer_columns(schema: Schema) -> list[AnswerColumn]:
 def _quotient(num_type: Type, den_type: Type, num: int, den: int) -> float | None:
     if NULL in (num, den):
         return None
-    if den == 0:  # as in DuckDB
-        return math.copysign(math.inf, num) if num else math.nan
-    return (num * 10**den_type.scale) / (den * 10**num_type.scale)  # division of integers is correctly rounded
+    return quotient(num * 10**den_type.scale, den * 10**num_type.scale)
 
 
 def decoded(schema: Schema, rows: Sequence[Mapping[str, Stored]]) -> list[Row]:

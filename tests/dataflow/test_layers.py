@@ -9,8 +9,8 @@ import pytest
 from support.paths import ROOT
 
 LAYERS = (
-    "types", "arrow_values", "batch", "kernels", "plan", "scalars", "builder", "operators", "interpreter", "language",
-    "passes", "sql", "codegen", "explain", "runtime", "motifs", "spark",
+    "types", "arrow_values", "batch", "answer", "kernels", "plan", "scalars", "builder", "operators", "interpreter",
+    "language", "passes", "sql", "codegen", "explain", "runtime", "motifs", "spark",
 )  # fmt: skip
 """The packages and modules of `dataflow`, each of which imports from those before it."""
 

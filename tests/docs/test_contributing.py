@@ -61,7 +61,7 @@ def test_the_described_folders_are_those_of_the_tree():
     assert {path.parent.name for path in ROOT.glob("*/__init__.py")} <= described
 
 
-@pytest.mark.parametrize("folder", ["datagen", "dataflow", "queries", "peers"])
+@pytest.mark.parametrize("folder", ["datagen", "dataflow", "database", "queries", "peers"])
 def test_folders_import_those_of_their_row(folder):
     (allowed,) = [text for name, text in ROWS if name == folder]
     known = {folder, *re.findall(r"`(\w+)`", allowed), *([] if folder == "peers" else EVERYONE)}

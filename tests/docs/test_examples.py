@@ -27,8 +27,8 @@ from deltamark.harness.results import store
 
 COMMANDS = commands()
 EXAMPLES = (
-    "print(changes)", "sales = source(", "dataflow.retire(", "begin.iterate(", "modes = Query(", "delta_query(",
-    "parquet_table(", "by_shop = sql(", "maintain(spark", "def mix(x):",
+    "print(con.execute(", "con.upsert(", "sales = source(", "dataflow.retire(", "begin.iterate(", "modes = Query(",
+    "delta_query(", "parquet_table(", "by_shop = sql(", "maintain(spark", "def mix(x):",
 )  # fmt: skip
 """A part of each block of Python. `tests/harness/check/test_change_csv.py` runs the last one, and
 `tests/dataflow/spark/test_maintain.py` the one before it."""
@@ -71,7 +71,14 @@ def test_every_block_of_python_has_a_test():
 
 def test_the_readme_shows_its_output(tmp_path):
     (output,) = code("text", "README.md")
-    assert run_elsewhere(tmp_path, "-c", _block("print(changes)")) == output
+    assert run_elsewhere(tmp_path, "-c", _block("print(con.execute(")) == output
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_the_example_of_a_database_runs():
+    rows = [(7, "2024-12-31", 5), (7, "2025-01-01", 3), (8, "2025-01-02", 9)]
+    frame = [{"shop": shop, "day": day, "price": price} for shop, day, price in rows]
+    assert example("con.upsert(", {"frame": frame})["table"].to_pydict() == {"city": ["Ulm", "Bonn"], "revenue": [9, 4]}
 
 
 def test_the_command_line_works_in_another_directory(tmp_path):

@@ -28,7 +28,7 @@ PATTERNS = {
 """The patterns by their names in failures."""
 
 CHECKED = (
-    ".github", "datagen", "dataflow", "deltamark", "examples", "harness", "queries", "tests",
+    ".github", "database", "datagen", "dataflow", "deltamark", "examples", "harness", "queries", "tests",
 )  # fmt: skip
 """The sources that have no fault. Add each folder that has lost its last one."""
 

@@ -16,7 +16,7 @@ from support.paths import ROOT
 
 from deltamark.harness.bootstrap import setup
 
-FOLDERS = ("dataflow", "datagen", "harness", "queries", "results/golden", "results/published")
+FOLDERS = ("database", "dataflow", "datagen", "harness", "queries", "results/golden", "results/published")
 """The folders that deltamark/ links to; of the results, only the files that commands read."""
 
 

@@ -1,0 +1,334 @@
+"""A database to connect to: SQL over tables that change, and views that are maintained."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Self
+
+import duckdb
+import pyarrow as pa
+
+from deltamark.database.declarations import Declarations
+from deltamark.database.frames import Frame, arrow_rows
+from deltamark.database.result import Result, nothing
+from deltamark.database.statements import CHANGING, Parameters, Statement, change_of, statements
+from deltamark.database.store import Changed, Store
+from deltamark.database.views import Views
+from deltamark.dataflow.language.collection import ROWS
+from deltamark.errors import DeltamarkError
+
+MEMORY = ":memory:"
+"""The path of a database without a file."""
+
+READS = ("SELECT", "EXPLAIN", "SET", "PRAGMA", "COPY", "MULTI")
+"""The kinds of DuckDB's statements that change neither rows nor tables."""
+
+CHANGES = ("INSERT", "UPDATE", "DELETE", "MERGE_INTO")
+DECLARES = ("CREATE", "DROP", "ALTER")
+
+
+def connect(path: str = MEMORY, *, rows: int = ROWS, workers: int = 1) -> Connection:
+    """Open a database in memory.
+
+    rows: the most live rows of a table that a view reads. workers: the threads that maintain views.
+
+    >>> con = connect()
+    >>> con.execute("CREATE TABLE sales (shop INTEGER, price DECIMAL(9, 2))")
+    no rows
+    >>> con.execute("CREATE VIEW revenue AS SELECT shop, sum(price) AS revenue FROM sales GROUP BY shop")
+    no rows
+    >>> con.insert("sales", [{"shop": 7, "price": 9.5}, {"shop": 7, "price": 6.5}])
+    2
+    >>> con.execute("SELECT * FROM revenue")
+    shop     revenue
+    INTEGER  DECIMAL(38,2)
+    -------  -------------
+          7          16.00
+    1 row
+    """
+    if path != MEMORY:
+        raise DeltamarkError("a database in a file", path, "leave the path out: databases are in memory for now")
+    return Connection(rows, workers)
+
+
+class Connection:
+    """A connection to a database. Threads may share it: its calls run one after another.
+
+    Each statement is a transaction, unless BEGIN or `begin` has begun one. Views change when a transaction commits.
+    """
+
+    def __init__(self, rows: int, workers: int) -> None:
+        self._store = Store(rows)
+        self._views = Views(self._store, workers)
+        self._declarations = Declarations(self._store, self._views)
+        self._lock = threading.RLock()
+        self._is_open = False
+        """Whether a transaction was begun by the user."""
+        self._ended_by = ""
+        """The error that has ended the user's transaction."""
+        self._is_closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        if self._is_closed:
+            return "Connection, closed"
+        with self._lock:
+            tables = self._store.catalog.names()
+            views = [each.name for each in self._views]
+        return f"Connection; tables: {', '.join(tables) or 'none'}; views: {', '.join(views) or 'none'}"
+
+    def execute(self, text: str, parameters: Parameters = None) -> Result:
+        """Run the statements of a text; return the rows of the last one.
+
+        parameters: the values of `?` and `$1` in order, or of `$name` by name, for a text of one statement.
+
+        >>> con.execute("SELECT shop FROM sales WHERE price > ?", [5]).fetchall()
+        [(7,)]
+        """
+        with self._lock:
+            self._refuse_closed()
+            found = list(statements(text))
+            if len(found) != 1 and (parameters or not found):
+                actual = f"{len(found)} statements"
+                raise DeltamarkError("not one statement", actual, "give one statement of SQL with its parameters")
+            result = nothing()
+            for each in found:
+                result = self._execute(each, parameters)
+            return result
+
+    def executemany(self, text: str, rows: Iterable[Parameters]) -> Result:
+        """Run a statement once for each of several rows of parameters, in one transaction."""
+        with self._lock, self.transaction():
+            result = nothing()
+            for each in rows:
+                result = self.execute(text, each)
+            return result
+
+    def insert(self, table: str, rows: Frame) -> int:
+        """Insert rows, by the names of their columns; return their number.
+
+        rows: a table, a batch or a reader of Arrow, a frame of pandas or Polars, a relation of DuckDB, any other object
+        with `__arrow_c_stream__`, or a list of dictionaries. Values are cast as DuckDB casts them.
+
+        >>> con.insert("sales", [{"shop": 7, "price": 9}])
+        1
+        """
+        with self._changing(f"insert into {table}"):
+            found = self._store.catalog[table]
+            return self._store.insert(found, arrow_rows(rows), watched=self._views.watches(found.name))
+
+    def delete(self, table: str, rows: Frame) -> int:
+        """Delete one row for each of some rows; return their number. If one is not there, nothing changes.
+
+        rows: as for `insert`, with all columns of the table, or some that contain its PRIMARY KEY.
+
+        >>> con.delete("sales", [{"shop": 7, "price": 9}])
+        1
+        """
+        with self._changing(f"delete from {table}"):
+            found = self._store.catalog[table]
+            return self._store.delete(found, arrow_rows(rows), watched=self._views.watches(found.name))
+
+    def upsert(self, table: str, rows: Frame, *, key: str | Sequence[str] = ()) -> int:
+        """Update the rows that have the keys of some rows, and insert the others; return the number of changed rows.
+
+        rows: as for `insert`. Columns that they lack keep their values, or get the DEFAULT. key: the columns of the
+        key; by default, those of the PRIMARY KEY.
+        """
+        with self._changing(f"upsert into {table}"):
+            found = self._store.catalog[table]
+            names = (key,) if isinstance(key, str) else tuple(key) or found.key
+            return self._store.upsert(found, arrow_rows(rows), names, watched=self._views.watches(found.name))
+
+    def begin(self) -> None:
+        """Begin a transaction, which `commit` or `rollback` ends."""
+        with self._lock:
+            self._refuse_closed()
+            if self._is_open:
+                raise DeltamarkError(
+                    "a transaction within another one", "BEGIN", "commit the first one, or roll it back"
+                )
+            self._store.begin()
+            self._is_open = True
+
+    def commit(self) -> None:
+        """Commit the transaction: views change, at one logical time. After an error, nothing has changed."""
+        with self._lock:
+            self._refuse_closed()
+            self._refuse_none("COMMIT")
+            if self._ended_by:
+                ended = self._ended_by
+                self.rollback()
+                raise DeltamarkError("a transaction that an error has ended", ended, "it was rolled back; begin again")
+            self._is_open = False
+            with self._stating("COMMIT"):
+                self._commit()
+
+    def rollback(self) -> None:
+        """Undo the changes of the transaction."""
+        with self._lock:
+            self._refuse_closed()
+            self._refuse_none("ROLLBACK")
+            self._is_open, self._ended_by = False, ""
+            self._store.roll_back()
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Commit the changes of a block together, or undo them if it raises an error.
+
+        >>> with con.transaction():
+        ...     con.insert("sales", [{"shop": 8, "price": 3}])
+        ...     con.execute("UPDATE sales SET price = 2 WHERE shop = 8").rowcount
+        1
+        1
+        """
+        if self._is_open:  # the block is a part of the transaction that is open
+            yield
+            return
+        self.begin()
+        try:
+            yield
+        except BaseException:
+            self.rollback()
+            raise
+        self.commit()
+
+    def close(self) -> None:
+        """Close the database, and release its memory. Closing again does nothing."""
+        with self._lock:
+            if not self._is_closed:
+                self._is_closed = True
+                self._views.close()
+                self._store.close()
+
+    def _execute(self, statement: Statement, parameters: Parameters) -> Result:
+        match statement.words(1)[0]:
+            case "BEGIN" | "START":
+                self.begin()
+            case "COMMIT" | "END":
+                self.commit()
+            case "ROLLBACK" | "ABORT":
+                self.rollback()
+            case _:
+                return self._run(statement, parameters)
+        return nothing()
+
+    def _run(self, statement: Statement, parameters: Parameters) -> Result:
+        """Run a statement that neither begins nor ends a transaction."""
+        with self._stating(str(statement)):
+            if (found := self._declarations.run(statement, in_transaction=self._is_open)) is not None:
+                return found
+            kind = self._kind(statement)
+            if kind in CHANGES:
+                return self._change(statement, parameters)
+            if kind in DECLARES:
+                with self._committing():
+                    return self._declarations.declare(statement, parameters, in_transaction=self._is_open)
+            self._store.prepare(statement.text)
+            with self._views.readable(statement):
+                return self._store.run(statement.text, parameters)
+
+    def _kind(self, statement: Statement) -> str:
+        """Return the kind of a statement in DuckDB; refuse one that could change tables unseen."""
+        (found,) = self._store.duckdb.extract_statements(statement.text)
+        kind = found.type.name
+        words = {each.word for each in statement.tokens}
+        hidden = statement.hidden_change
+        if kind == "EXPLAIN" and "ANALYZE" in words and words.intersection(CHANGING):
+            hidden = "EXPLAIN ANALYZE"
+        if kind == "COPY" and statement.find("FROM") is not None:
+            hidden = "COPY FROM; write INSERT INTO table SELECT * FROM 'file'"
+        if hidden or kind not in (*READS, *CHANGES, *DECLARES):
+            actual = hidden or statement.words(1)[0] or kind
+            raise DeltamarkError(
+                "not supported in a database", f"{actual} in: {statement}", "docs/database.md lists what is"
+            )
+        return kind
+
+    def _change(self, statement: Statement, parameters: Parameters) -> Result:
+        change = change_of(statement)
+        if change is None:
+            raise DeltamarkError("not supported in a database", f"{statement}", "docs/database.md lists what is")
+        with self._committing(), self._views.readable(statement):
+            return self._store.change(change, parameters, watched=self._views.watches(change.table))
+
+    @contextmanager
+    def _changing(self, what: str) -> Iterator[None]:
+        """Make a change by a method, in the transaction that is open, or in one of its own."""
+        with self._lock:
+            self._refuse_closed()
+            with self._stating(what), self._committing():
+                yield
+
+    @contextmanager
+    def _stating(self, what: str) -> Iterator[None]:
+        """Let an error in a statement end the transaction that is open, and name the statement."""
+        if self._ended_by:
+            raise DeltamarkError("a transaction that an error has ended", self._ended_by, "roll it back")
+        try:
+            yield
+        except BaseException as error:
+            if self._is_open:
+                self._ended_by = f"{type(error).__name__}: {error}".partition("\n")[0]
+            if isinstance(error, duckdb.Error | pa.ArrowException):
+                reason = str(error).partition("\n")[0]
+                raise DeltamarkError(
+                    "DuckDB refuses a statement", f"{reason} in: {what}", "nothing was changed"
+                ) from error
+            raise
+
+    @contextmanager
+    def _committing(self) -> Iterator[None]:
+        """Commit a statement, unless a transaction is open."""
+        if self._is_open:
+            yield
+            return
+        self._store.begin()
+        try:
+            yield
+        except BaseException:
+            self._store.roll_back()
+            raise
+        self._commit()
+
+    def _commit(self) -> None:
+        """Let the views follow the changes of a transaction, and commit it; or else undo it."""
+        try:
+            changes = self._store.net_changes()
+            self._follow(changes)
+        except BaseException:
+            self._store.roll_back()
+            raise
+        try:
+            self._store.commit()
+        except BaseException:
+            self._views.invalidate()
+            self._store.roll_back()
+            raise
+
+    def _follow(self, changes: Mapping[str, Sequence[Changed]]) -> None:
+        try:
+            self._views.feed(changes)
+        except DeltamarkError:
+            raise  # the views are as before
+        except BaseException:  # Ctrl-C: they may have followed already
+            self._views.invalidate()
+            raise
+
+    def _refuse_none(self, word: str) -> None:
+        if not self._is_open:
+            raise DeltamarkError("no transaction is open", word, "write BEGIN first")
+
+    def _refuse_closed(self) -> None:
+        if self._is_closed:
+            raise DeltamarkError("the database is closed", "its memory was released", "connect again")

@@ -1,0 +1,181 @@
+"""Statements that declare tables and views, drop them, or show them."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from deltamark.database.result import Result, nothing
+from deltamark.database.statements import Parameters, Statement
+from deltamark.database.store import Store
+from deltamark.database.views import View, Views
+from deltamark.errors import DeltamarkError
+
+DECLARED = ("TABLE", "INDEX", "SEQUENCE", "TYPE", "MACRO", "FUNCTION")
+"""The kinds of objects that CREATE and DROP name, beside views."""
+
+QUALIFIERS = ("OR", "REPLACE", "UNIQUE", "PERSISTENT")
+"""The words that may stand between CREATE and the kind of what it creates."""
+
+
+class Declarations:
+    """Runs the statements of declarations over the tables and views of a database."""
+
+    def __init__(self, store: Store, views: Views) -> None:
+        self._store, self._views = store, views
+
+    def run(self, statement: Statement, *, in_transaction: bool) -> Result | None:
+        """Run a statement about views, which DuckDB does not know; return None for another one."""
+        words = [each for each in statement.words(5) if each not in ("OR", "REPLACE", "MATERIALIZED")]
+        match words[:2]:
+            case ["CREATE", "VIEW"]:
+                self._refuse_open(in_transaction, statement)
+                return self._create_view(statement)
+            case ["DROP", "VIEW"]:
+                self._refuse_open(in_transaction, statement)
+                return self._drop_views(statement)
+            case ["SHOW", "VIEWS"] if len(statement.tokens) == 2:
+                return self._show_views()
+            case ["EXPLAIN", *_]:
+                return self._explain(statement)
+        return None
+
+    def declare(self, statement: Statement, parameters: Parameters, *, in_transaction: bool) -> Result:
+        """Run a CREATE, DROP or ALTER of anything but views."""
+        words = statement.words(len(statement.tokens))
+        at = next((at for at, word in enumerate(words) if at and word not in QUALIFIERS), 0)
+        if words[0] != "COMMENT" and words[at] not in DECLARED:
+            actual = f"{words[0]} {words[at]} in: {statement}"
+            raise DeltamarkError("not supported in a database", actual, "docs/database.md lists what is")
+        dependents: dict[str, View] = {}
+        if words[at] == "TABLE" and not (words[0] == "CREATE" and "REPLACE" not in words[:at]):
+            names = self._names(statement, at + 1)
+            dependents = {each.name: each for name in names for each in self._views.dependents(name)}
+            if dependents:
+                self._refuse_read(statement, names, dependents, cascades=words[0] == "DROP" and words[-1] == "CASCADE")
+                self._refuse_open(in_transaction, statement)
+        self._store.prepare()
+        with self._views.readable(statement):
+            result = self._store.run(statement.text, parameters)
+        for view in reversed(dependents.values()):
+            self._views.drop(view)
+        self._store.catalog.forget()
+        self._store.has_macros |= words[at] in ("MACRO", "FUNCTION")
+        return result if words[0] == "CREATE" and "AS" in words else nothing()
+
+    def _refuse_read(
+        self, statement: Statement, names: list[str], dependents: dict[str, View], *, cascades: bool
+    ) -> None:
+        if not cascades:
+            remedy = "drop them first" if statement.words(1) != ("DROP",) else "drop them first, or write CASCADE"
+            actual = f"{', '.join(names)}: {', '.join(dependents)}"
+            raise DeltamarkError("views read what a statement would change", actual, remedy)
+
+    def _refuse_open(self, in_transaction: bool, statement: Statement) -> None:  # noqa: FBT001 (a state, no choice)
+        if in_transaction:
+            raise DeltamarkError("a view within a transaction", f"{statement}", "commit first, or roll back")
+
+    def _create_view(self, statement: Statement) -> Result:
+        tokens = statement.tokens
+        replaces = "REPLACE" in statement.words(3)
+        at = _behind(statement, "VIEW")
+        is_optional = statement.words(at + 3)[at:] == ("IF", "NOT", "EXISTS")
+        at += 3 * is_optional
+        if at + 1 >= len(tokens) or not tokens[at].is_name:
+            raise DeltamarkError("not a view", f"{statement}", "write CREATE VIEW name AS SELECT ...")
+        name, begin = tokens[at].name, _behind(statement, "AS")
+        if begin >= len(tokens) or tokens[at + 1].text not in ("(", tokens[begin - 1].text):
+            raise DeltamarkError("not a view", f"{statement}", "write CREATE VIEW name AS SELECT ...")
+        existing = self._views.find(name)
+        if existing is not None and is_optional:
+            return nothing()
+        if existing is not None and not replaces:
+            raise DeltamarkError(
+                "a view of this name exists", existing.name, "drop it, or write CREATE OR REPLACE VIEW"
+            )
+        if self._store.catalog.find(name) is not None:
+            raise DeltamarkError("a table has the name of a view", name, "give the view another name")
+        if existing is not None and (dependents := self._views.dependents(name)):
+            actual = f"{name}: {', '.join(each.name for each in dependents)}"
+            raise DeltamarkError("views read what a statement would change", actual, "drop them first")
+        view = self._views.plan(name, self._query(statement, at, begin))
+        if existing is not None:
+            self._views.drop(existing)
+        try:
+            self._views.create(view)
+        except BaseException:
+            if existing is not None:
+                self._views.create(existing)
+            raise
+        return nothing()
+
+    def _query(self, statement: Statement, at: int, begin: int) -> str:
+        """Return the query of a view, at its place in the statement: errors then have the places of the statement."""
+        tokens = statement.tokens
+        start = tokens[begin].start
+        before = "".join(each if each == "\n" else " " for each in statement.text[:start])
+        text = statement.text[start:]
+        if tokens[at + 1].text != "(":
+            return f"{before}{text}"
+        names = statement.text[tokens[at + 1].start : tokens[begin - 1].start]
+        opening = "SELECT * FROM ("  # shorter than CREATE VIEW v(a) AS
+        return f"{before[: -len(opening)]}{opening}{text}) AS {_quoted(tokens[at].name)}{names}"
+
+    def _drop_views(self, statement: Statement) -> Result:
+        names = self._names(statement, _behind(statement, "VIEW"))
+        is_optional = "EXISTS" in statement.words(len(statement.tokens))
+        found = [each for name in names if (each := self._views.find(name) if is_optional else self._views[name])]
+        dropped = {each.name: each for each in found}
+        for view in found:
+            for each in self._views.dependents(view.name):
+                if each.name not in dropped and statement.tokens[-1].word != "CASCADE":
+                    actual = f"{view.name}: {each.name}"
+                    raise DeltamarkError("a view reads another one", actual, "drop it first, or write CASCADE")
+                dropped[each.name] = each
+        for view in [each for each in self._views if each.name in dropped][::-1]:
+            self._views.drop(view)
+        return nothing()
+
+    def _names(self, statement: Statement, at: int) -> list[str]:
+        """Return the names of a list of tables or views, which begins at a token."""
+        tokens = (
+            statement.tokens[at + 2 :] if statement.words(at + 2)[at:] == ("IF", "EXISTS") else statement.tokens[at:]
+        )
+        names: list[str] = []
+        expects = True
+        for token in tokens:
+            if token.text in (",", "."):
+                names = names[:-1] if token.text == "." else names
+                expects = True
+            elif expects and token.is_name:
+                names.append(token.name)
+                expects = False
+            else:
+                break
+        return names
+
+    def _show_views(self) -> Result:
+        views = list(self._views)
+        table = pa.table(
+            {
+                "name": pa.array([each.name for each in views], pa.string()),
+                "definition": pa.array([" ".join(each.text.split()) for each in views], pa.string()),
+            }
+        )
+        return Result(table, ["VARCHAR", "VARCHAR"])
+
+    def _explain(self, statement: Statement) -> Result | None:
+        """Explain a view by the plan that maintains it."""
+        at = 1 + (statement.words(2)[1:] == ("VIEW",) and len(statement.tokens) == 3)
+        if len(statement.tokens) != at + 1 or not statement.tokens[at].is_name:
+            return None
+        return Result(pa.table({"plan": self._views.explain(statement.tokens[at].name).splitlines()}), ["VARCHAR"])
+
+
+def _behind(statement: Statement, word: str) -> int:
+    """Return the place behind a word; that of the end if the statement does not have it."""
+    found = statement.find(word)
+    return len(statement.tokens) if found is None else found + 1
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,267 @@
+"""Views of a database: the engine maintains their answers from the changes of each transaction.
+
+A commit is a logical time of one dataflow, which has a plan for each view. A view over views is planned as one query
+with their texts, and shares equal parts with them. The answers are kept, and DuckDB reads them as rows of Arrow, cast
+to the types that the query has in DuckDB.
+
+An error within a feed ends a dataflow. The next statement that needs a view then loads all views from the tables.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from deltamark.database.statements import Statement, statements
+from deltamark.database.store import Changed, Store, given_rows
+from deltamark.dataflow.batch import Batch, concatenated
+from deltamark.dataflow.runtime.dataflow import Dataflow
+from deltamark.dataflow.runtime.live_plans import NoHistoryError
+from deltamark.dataflow.sql.arrow_tables import arrow_batch
+from deltamark.dataflow.sql.fragments import objects
+from deltamark.dataflow.sql.planner import quoted
+from deltamark.dataflow.sql.problems import SeveralSqlError
+from deltamark.dataflow.sql.query import Query, query
+from deltamark.dataflow.types import Schema
+from deltamark.errors import DeltamarkError, unknown
+
+
+@dataclass
+class View:
+    """A view: its text, what it reads, and its plan."""
+
+    name: str
+    text: str
+    reads: frozenset[str]
+    """The tables and views in its text, in lower case."""
+    query: Query
+    answer: pa.Table | None = None
+    """The present answer, if it was read since it changed."""
+
+    @property
+    def rows(self) -> str:
+        """The name under which DuckDB reads its answer."""
+        return f"rows of {self.name}"
+
+    @property
+    def columns(self) -> str:
+        """The columns in SQL, cast to the types of the query."""
+        return ", ".join(
+            f"CAST({quoted(name)} AS {type_}) AS {quoted(name)}" for name, type_ in self.query.types.items()
+        )
+
+
+class Views:
+    """The views of a database, in the order in which they were created. workers: the threads that maintain them."""
+
+    def __init__(self, store: Store, workers: int) -> None:
+        self._store, self._workers = store, workers
+        self._views: dict[str, View] = {}
+        self._dataflow: Dataflow[dict[str, Batch]] | None = None
+        self._time = 0
+        self._has_old_columns = False
+        """Whether the dataflow may still check columns that only dropped views have read."""
+
+    def __iter__(self) -> Iterator[View]:
+        return iter(self._views.values())
+
+    def find(self, name: str) -> View | None:
+        """Return the view of a name, without regard to case; None if there is none."""
+        return self._views.get(name.lower())
+
+    def __getitem__(self, name: str) -> View:
+        view = self.find(name)
+        if view is None:
+            raise unknown("view", name, [each.name for each in self])
+        return view
+
+    def watches(self, name: str) -> bool:
+        """Return whether a view reads a table, or would read it after the views were loaded anew."""
+        return any(name.lower() in each.reads for each in self)
+
+    def dependents(self, name: str) -> list[View]:
+        """Return the views that read a table or a view, directly or by others, in the order of their creation."""
+        found, names = [], {name.lower()}
+        for each in self:
+            if each.reads & names:
+                found.append(each)
+                names.add(each.name.lower())
+        return found
+
+    def plan(self, name: str, text: str) -> View:
+        """Return a view that is not maintained yet; refuse one that the engine cannot maintain."""
+        reads = self._tables_of(text)
+        tables = [self._store.catalog[each] for each in self._store.catalog.names()]
+        inputs = {each.name: each.collection for each in tables if each.collection.schema.fields}
+        texts = {each.name: each.text for each in self}
+        words = {token.name.lower() for each in statements(text) for token in each.tokens if token.is_name}
+        try:
+            found = query(text, inputs, self._needed(reads, texts))
+        except DeltamarkError as error:
+            for table in tables:
+                for column, absence in table.absent.items():
+                    if table.name.lower() in reads and column.lower() in words:
+                        raise absence from None
+            kind = SeveralSqlError if isinstance(error, SeveralSqlError) else DeltamarkError
+            raise kind(f"view {name} cannot be maintained: {error.cause}", error.actual, error.remedy) from None
+        names = [each.lower() for each in found.names]
+        if repeated := [each for each in names if names.count(each) > 1]:
+            raise DeltamarkError("a view with two columns of one name", f"{name}.{repeated[0]}", "write AS")
+        return View(name, text, reads, found)
+
+    def _needed(self, reads: Iterable[str], texts: Mapping[str, str]) -> dict[str, str]:
+        """Return the texts of the views that a text reads, directly or by others, in the order of their creation."""
+        needed = set(reads)
+        for each in reversed(list(self)):
+            if each.name.lower() in needed:
+                needed |= each.reads
+        return {name: text for name, text in texts.items() if name.lower() in needed}
+
+    def _tables_of(self, text: str) -> frozenset[str]:
+        """Return the names in FROM, in lower case."""
+        found = self._store.run("SELECT json_serialize_sql($1)", [text]).fetchall()[0][0]
+        tables = (each["table_name"] for each in objects(json.loads(found)) if each.get("type") == "BASE_TABLE")
+        return frozenset(each.lower() for each in tables)
+
+    def create(self, view: View) -> None:
+        """Maintain a view from now on."""
+        self._load()
+        view.answer = None
+        assert self._dataflow is not None
+        try:
+            self._dataflow.keep(view.name, self._attached(view))
+            columns = {name: pa.array([], pa.null()) for name in view.query.types}
+            with given_rows(self._store.duckdb, pa.table(columns), view.rows):
+                self._store.duckdb.execute(
+                    f"CREATE VIEW {quoted(view.name)} AS SELECT {view.columns} FROM {quoted(view.rows)}"
+                )
+        except BaseException:
+            if self._dataflow.has_failed:
+                self.invalidate()
+            elif view.name in self._dataflow.schemas:
+                self._dataflow.retire(view.name)
+            raise
+        self._views[view.name.lower()] = view
+
+    def _attached(self, view: View) -> Batch:
+        """Attach a view to the arrangements that have the rows that it needs, or else to rows of the tables."""
+        assert self._dataflow is not None
+        plan = view.query.collection
+        try:
+            return self._dataflow.attach(view.name, plan)
+        except NoHistoryError as error:
+            history = {name: self._rows_of(name) for name in error.inputs}
+            return self._dataflow.attach(view.name, plan, history=history)
+
+    def drop(self, view: View) -> None:
+        """Maintain a view no more. No other view reads it."""
+        self._store.duckdb.execute(f"DROP VIEW {quoted(view.name)}")
+        del self._views[view.name.lower()]
+        if self._dataflow is not None:
+            self._dataflow.retire(view.name)
+            self._has_old_columns = True
+
+    def feed(self, changes: Mapping[str, Sequence[Changed]]) -> None:
+        """Maintain all views by the changes of a transaction; after an error they are loaded anew when needed."""
+        present = {name: [each for each in changed if each[0].num_rows] for name, changed in changes.items()}
+        if not any(present.values()):
+            return
+        try:
+            self._feed(present)
+        except DeltamarkError as error:
+            if not self._has_old_columns:
+                raise self._refused(error) from error
+            self.invalidate()  # a column that no view reads any more may be the reason
+            self.feed(changes)
+
+    def _feed(self, changes: Mapping[str, Sequence[Changed]]) -> None:
+        self._load()
+        assert self._dataflow is not None
+        inputs, time = self._dataflow.inputs.items(), self._time + 1
+        batches = {name: self._batch(name, each, changes[name], time) for name, each in inputs if changes.get(name)}
+        if not batches:
+            return
+        try:
+            found = self._dataflow.feed(batches)
+        except BaseException:
+            if self._dataflow.has_failed:
+                self.invalidate()
+            raise
+        self._time = time
+        for name, each in found.items():
+            if len(each.time):
+                self[name].answer = None
+
+    def _refused(self, error: DeltamarkError) -> DeltamarkError:
+        names = ", ".join(error.plans)
+        views = f"view{'s' * (len(error.plans) > 1)} {names}" if names else "the views"
+        return DeltamarkError(
+            f"{views} cannot follow a change: {error.cause}", error.actual, "nothing was changed", time=error.time
+        )
+
+    def invalidate(self) -> None:
+        """Forget the state of all views: the next use loads them from the tables."""
+        if self._dataflow is not None:
+            self._dataflow.close()
+        self._dataflow = None
+        for each in self:
+            each.answer = None
+
+    def close(self) -> None:
+        self.invalidate()
+
+    def _load(self) -> None:
+        """Load all views from the committed rows of the tables, unless they are maintained already."""
+        if self._dataflow is not None:
+            return
+        dataflow = Dataflow({each.name: each.query.collection for each in self}, workers=self._workers)
+        try:
+            for each in self:
+                dataflow.keep(each.name)
+            loaded = {name: [(rows, 1) for rows in self._store.committed(name)] for name in dataflow.inputs}
+            inputs = dataflow.inputs.items()
+            dataflow.feed({name: self._batch(name, each, loaded[name], 0) for name, each in inputs if loaded[name]})
+        except BaseException:
+            dataflow.close()
+            raise
+        self._dataflow, self._time, self._has_old_columns = dataflow, 0, False
+
+    def _rows_of(self, name: str) -> Iterator[Batch]:
+        schema = self._store.catalog[name].collection.schema
+        return (arrow_batch(rows, schema, 0) for rows in self._store.committed(name))
+
+    def _batch(self, name: str, columns: Sequence[str], changes: Sequence[Changed], time: int) -> Batch:
+        """Return changes of a table as a batch of one time, with the columns that are read; deleted rows come first."""
+        whole = self._store.catalog[name].collection.schema
+        schema = Schema(tuple(whole.field(each) for each in columns), whole.rows)
+        ordered = sorted(changes, key=lambda each: each[1])
+        return concatenated([arrow_batch(rows, schema, time, diff) for rows, diff in ordered])
+
+    def answer(self, name: str) -> pa.Table:
+        """Return the present answer of a view, as Arrow has the engine's values."""
+        view = self[name]
+        if view.answer is None:
+            self._load()
+            assert self._dataflow is not None
+            view.answer = self._dataflow.answer(view.name)
+        return view.answer
+
+    @contextmanager
+    def readable(self, statement: Statement) -> Iterator[None]:
+        """Let DuckDB read the answers of the views that a statement names."""
+        names = {each.name.lower() for each in statement.tokens if each.is_name}
+        with ExitStack() as given:
+            for each in self:
+                if self._store.has_macros or each.name.lower() in names:
+                    given.enter_context(given_rows(self._store.duckdb, self.answer(each.name), each.rows))
+            yield
+
+    def explain(self, name: str) -> str:
+        """Return the tree of a view's operators, with the rows that they keep."""
+        self._load()
+        assert self._dataflow is not None
+        return self._dataflow.explain(self[name].name)

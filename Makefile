@@ -41,7 +41,7 @@ bench-memory: .venv/ready  ## the suite of memory: the least memory of a cell, u
 rate: .venv/ready  ## the suite of rates: the highest rate that an engine sustains: make rate QUERY=q05 SF=0.1 ENGINES=embedded,duckdb
 	@$(RUN) bench SUITE=rate $(SETTINGS)
 
-fuzz: .venv/ready  ## random plans on every engine, in checked kernels: make fuzz SECONDS=600 KINDS=worker,together SEED=1
+fuzz: .venv/ready  ## random plans on every engine, in checked kernels: make fuzz SECONDS=600 KINDS=worker,together SEED=1, or random SQL on an engine of others: ENGINE=turso
 	@DELTAMARK_CHECKED=1 PYTHONHASHSEED=0 PYTHONPATH=tests $(IN)python -m fuzz $(SETTINGS)
 
 check: lint types test  ## what continuous integration runs

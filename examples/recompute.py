@@ -12,7 +12,12 @@ from pathlib import Path
 import duckdb
 import pyarrow as pa
 
-TYPES = {"int64": "BIGINT", "decimal(2)": "DECIMAL(15, 2)", "date32": "DATE", "string": "VARCHAR"}
+TYPES = {"int64": "BIGINT", "date32": "DATE", "string": "VARCHAR"}
+
+
+def declared(columns):
+    """Return the columns of CREATE TABLE; the type `decimal(2)` is DECIMAL(15, 2)."""
+    return ", ".join(f"{name} {TYPES.get(type_) or type_.replace('(', '(15, ')}" for name, type_ in columns)
 
 
 class Engine:
@@ -27,7 +32,7 @@ class Engine:
         self.database = duckdb.connect(config={"threads": request["workers"]})
         self.columns = {name: each["columns"] for name, each in request["relations"].items()}
         for name, columns in self.columns.items():
-            self.database.execute(f"CREATE TABLE {name} ({', '.join(f'{c} {TYPES[t]}' for c, t in columns)})")
+            self.database.execute(f"CREATE TABLE {name} ({declared(columns)})")
         self.schema = self.database.sql(self.sql).to_arrow_table().schema
         self.changed = []
         return {}

@@ -57,6 +57,31 @@ class Tool(Struct, frozen=True, forbid_unknown_fields=True):
         _refuse_control_characters(self.program, self.hint)
 
 
+SQL_TYPES = {"int64": "BIGINT", "decimal": "DECIMAL(15, {})", "date32": "DATE", "string": "VARCHAR"}
+"""The types of the protocol in the SQL of most engines."""
+
+
+class Script(Struct, frozen=True, forbid_unknown_fields=True):
+    """The SQL of the engine alone that repeats a fault, which `make fuzz` prints.
+
+    In texts braces stand for details: in `types` the digits behind the point of a decimal, in `filled` the {name}, the
+    {names} of its columns, their {casts} to their types and the {rows}, in `view` the {query}, and in `read` the
+    {query} and its {order}.
+    """
+
+    run: str = "any SQL database"
+    """The program that runs it."""
+    types: dict[str, str] = field(default_factory=SQL_TYPES.copy)
+    key: str = "arrival BIGINT PRIMARY KEY"
+    """The column with the number of a row, by which it is deleted."""
+    filled: str = ""
+    """The statement that creates a table with rows; without it, there are two."""
+    view: str = ""
+    """The statement that creates the view; without one, the query runs over the rows that are live at its end."""
+    read: str = "{query}"
+    """The statement that returns the answer."""
+
+
 class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
     """The content of a manifest."""
 
@@ -83,9 +108,15 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
     """Regular expressions, and the texts that replace their matches in the SQL of all queries."""
     refuses: dict[str, str] = field(default_factory=dict)
     """The queries that the engine is expected to refuse, each with the reason. It is asked all the same."""
+    wrong: dict[str, str] = field(default_factory=dict)
+    """The cases of `conformance` that the engine is known to fail, each with the reason. It is asked all the same."""
+    differs: dict[str, str] = field(default_factory=dict)
+    """The constructs of random queries that have another meaning in the engine's SQL, each with the difference."""
+    script: Script = Script()
 
     def __post_init__(self) -> None:
-        _refuse_control_characters(self.name, self.licence, self.language, self.source, *self.refuses.values())
+        reasons = *self.refuses.values(), *self.wrong.values(), *self.differs.values()
+        _refuse_control_characters(self.name, self.licence, self.language, self.source, *reasons)
 
 
 @dataclass(frozen=True)

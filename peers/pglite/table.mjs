@@ -16,6 +16,9 @@ const THRESHOLD = 50;
 const ANALYZE_SHARE = 0.1;
 const VACUUM_SHARE = 0.2;
 
+// The columns that an index of PostgreSQL may have.
+const MOST_INDEXED = 32;
+
 /** Return the table of a relation. */
 export function tableOf(database, name, { columns, nullable = [], keys: [key] = [] }) {
   return key ? new KeyedTable(database, name, columns, nullable, key) : new Table(database, name, columns, nullable);
@@ -41,7 +44,7 @@ class Table {
 
   indexes() {
     const keys = this.names.filter((column) => column.endsWith("key"));
-    return this.indexesOn(keys.length ? keys : [this.names]);
+    return this.indexesOn(keys.length ? keys : [this.names.slice(0, MOST_INDEXED)]);
   }
 
   indexesOn(keys) {

@@ -20,7 +20,9 @@ from deltamark.dataflow.types import integer
 from deltamark.errors import DeltamarkError, unknown
 from deltamark.harness.cli.options import whole
 from deltamark.harness.cli.parser import Parser
-from fuzz.kinds import KINDS
+from deltamark.harness.engines.external import named
+from deltamark.harness.engines.peers import PEERS
+from fuzz.kinds import KINDS, fuzz_engine
 from fuzz.watch import FuzzSettings, explore
 
 SECONDS = 60
@@ -35,11 +37,24 @@ def settings_of(words: Sequence[str]) -> FuzzSettings:
     add("--examples", type=whole(1, MOST_EXAMPLES), metavar="N", help="how many (default: as many as the time allows)")
     add("--seed", type=whole(0, MOST_EXAMPLES), metavar="N", help="seed of the first example (default: any)")
     add("--kinds", type=kinds, default=list(KINDS), metavar="NAMES", help=f"of {','.join(KINDS)} (default all)")
+    add("--engine", metavar="NAME", help="run the kind queries on an engine of others: a peer, or exec:PROGRAM")
     add("--processes", type=whole(1, MOST_PROCESSES), default=2, metavar="N", help="how many at once (default 2)")
     chosen = parser.parse_settings(words)
+    engine = "" if chosen.engine is None else known_text_engine(chosen.engine, chosen.kinds)
     seconds = chosen.seconds or (inf if chosen.examples else SECONDS)
     seed = random.getrandbits(SEED_BITS) if chosen.seed is None else chosen.seed
-    return FuzzSettings(seed, chosen.examples or MOST_EXAMPLES, seconds, chosen.kinds, chosen.processes)
+    chosen_kinds = ["queries"] if engine else chosen.kinds
+    return FuzzSettings(seed, chosen.examples or MOST_EXAMPLES, seconds, chosen_kinds, chosen.processes, engine)
+
+
+def known_text_engine(engine: str, kinds: list[str]) -> str:
+    """Return the name of an engine of others, or raise a DeltamarkError."""
+    if not named.is_external(engine):
+        raise DeltamarkError("not an engine of others", engine, f"give {', '.join(PEERS)} or exec:PROGRAM")
+    if kinds not in (list(KINDS), ["queries"]):
+        raise DeltamarkError("kinds without texts of SQL", ",".join(kinds), "leave KINDS out, or give KINDS=queries")
+    named.resolved(engine)
+    return engine
 
 
 def kinds(text: str) -> list[str]:
@@ -57,6 +72,8 @@ def main(words: Sequence[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 2
     say = lambda text: print(text, flush=True)  # noqa: E731
+    if settings.engine:
+        fuzz_engine(settings.engine)
     say(f"examples of {', '.join(settings.kinds)} from seed {settings.seed} on")
     numbers = source("numbers", {"n": integer(0, 9)}, 10)
     at_once(numbers.join(numbers.rename(m="n"), on={"n": "m"}), {"numbers": [((1,), 0, 1)]})  # loads the kernels

@@ -35,7 +35,7 @@ SEED, SINCE, KIND, WORK, FIRST_COUNT = 0, 1, 2, 3, 8
 PAGE = os.sysconf("SC_PAGE_SIZE")
 PIPE_BYTES = 1 << 20
 MOST_COUNTED = 200
-"""The counts that a child keeps before it sends them."""
+"""The counts that a child keeps before it sends them; none of examples for other engines, whose counts are shown."""
 
 
 class Child:
@@ -169,7 +169,7 @@ def explorer(first: int, end: int, step: int, names: list[str]) -> Child:
             board.end()
             if failure is not None:
                 send(failure)
-            if TALLY.total() > MOST_COUNTED:
+            if TALLY.total() > (0 if KINDS[kind].keeps else MOST_COUNTED):
                 send(taken())
         send(taken())
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+import shlex
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from support.random_plans.choices import Choices
 
@@ -15,6 +17,7 @@ from fuzz.against_duckdb import as_sql
 from fuzz.engines import in_stages, on_one_worker, on_several_workers
 from fuzz.example import Example, WrongError
 from fuzz.iterated import loop
+from fuzz.queries.elsewhere import example_elsewhere
 from fuzz.queries.example import query_example
 from fuzz.tally import TALLY
 from fuzz.together.script import script
@@ -34,6 +37,10 @@ class Kind:
     """Whether an example that takes long is a failure. One of queries is given up, and counted: it may have joins of
     millions of rows, of which DuckDB makes none where the other side of a join is empty.
     """
+    keeps: bool = False
+    """Whether a failure has its example, which depends on other things than its seed."""
+    words: str = ""
+    """The settings of the command that draws such an example."""
 
 
 KINDS: dict[str, Kind] = {
@@ -47,19 +54,31 @@ KINDS: dict[str, Kind] = {
 }
 
 
+def fuzz_engine(engine: str) -> None:
+    """Let the examples of queries be those of an engine of others."""
+    words = f"ENGINE={shlex.quote(engine)} "
+    KINDS["queries"] = Kind(partial(example_elsewhere, engine=engine), 14, keeps=True, words=words)
+
+
 @dataclass(frozen=True)
 class Failure:
-    """The failure of an example. what: its description, in words that do not depend on the example."""
+    """The failure of an example. what: its description, in words that do not depend on the example.
+
+    example: one that cannot be drawn again from its seed.
+    """
 
     kind: str
     seed: int
     what: str
     details: str = ""
     ends_process: bool = False
+    example: Example | None = None
 
     @property
     def command(self) -> str:
-        return f"make fuzz KINDS={self.kind} SEED={self.seed} EXAMPLES=1"
+        if self.example is not None:
+            return "the script that follows, if it is not like others"
+        return f"make fuzz {KINDS[self.kind].words}KINDS={self.kind} SEED={self.seed} EXAMPLES=1"
 
 
 def kind_of(seed: int, names: Sequence[str]) -> str:
@@ -74,6 +93,7 @@ def run(kind: str, seed: int, choices: Choices) -> Failure | None:
 
 
 def run_drawn(kind: str, seed: int, draw: Callable[[], Example]) -> Failure | None:
+    example = None
     try:
         example = draw()
         example.run()
@@ -82,7 +102,7 @@ def run_drawn(kind: str, seed: int, draw: Callable[[], Example]) -> Failure | No
         if FULL in details:
             TALLY["unfit: more rows in a join than checked kernels have memory for"] += 1
             return None
-        return Failure(kind, seed, what, details)
+        return Failure(kind, seed, what, details, example=example if KINDS[kind].keeps else None)
     TALLY.update(f"{kind}: {trait}" for trait in example.traits())
     return None
 

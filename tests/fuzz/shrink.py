@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import islice
 
 from support.random_plans.choices import Recorded, Replayed, Seeded
 
-from fuzz.children import Board, Child
+from fuzz.children import Board, Child, work
 from fuzz.example import Example, Simplifiable
 from fuzz.kinds import KINDS, Failure, run_drawn
+from fuzz.queries.example import Queries
 
 MOST_SECONDS = 60.0
 """The CPU time of the search for a smaller example. Not measured."""
@@ -37,6 +38,8 @@ class Numbered:
     numbers: Sequence[int]
     parts: Sequence[tuple[int, int]]
     written: str
+    constructs: frozenset[str] = field(default=frozenset(), kw_only=True)
+    """The constructs of a text of SQL."""
 
     @property
     def size(self) -> tuple[int, Sequence[int]]:
@@ -76,6 +79,8 @@ def shrinker(failure: Failure) -> Child:
 
 
 def _simplifiable(failure: Failure) -> Simplifiable | None:
+    if isinstance(failure.example, Simplifiable):
+        return failure.example
     try:
         example = KINDS[failure.kind].draw(Seeded(failure.seed))
     except Exception:  # noqa: BLE001 (the failure may be that it cannot be drawn)
@@ -134,7 +139,7 @@ def make_simpler(failure: Failure, example: Simplifiable, attempt: Attempt, send
     found = attempt(failure, lambda: example)
     if found is None or found.what != failure.what:
         return
-    send(Smaller((), (), str(example), found))
+    send(Smaller((), (), str(example), found, constructs=constructs_of(example)))
     while example is not before:
         before, at = example, 0
         while seconds_used() - began < MOST_SECONDS:
@@ -147,13 +152,17 @@ def make_simpler(failure: Failure, example: Simplifiable, attempt: Attempt, send
                 at += 1
                 continue
             example = candidate
-            send(Smaller((), (), str(example), found, attempts))
+            send(Smaller((), (), str(example), found, attempts, constructs=constructs_of(example)))
+
+
+def constructs_of(example: Example | None) -> frozenset[str]:
+    """Return the constructs of the text of an example, if it has one."""
+    return frozenset(example.query.constructs()) if isinstance(example, Queries) else frozenset()
 
 
 def seconds_used() -> float:
-    """Return the CPU time of this process and of its children that have ended."""
-    times = os.times()
-    return times.user + times.system + times.children_user + times.children_system
+    """Return the CPU time of this process and of its children."""
+    return work(os.getpid())
 
 
 def _drawn(failure: Failure, choices: Recorded) -> Candidate | None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 
+MOST_DETAILS = 250
+"""The details of a subject that are shown: more than there are constructs."""
+
 TALLY: Counter[str] = Counter()
 """Counts of the examples of this process since it last sent them. Names have a subject, a colon and a detail."""
 
@@ -16,7 +19,7 @@ def taken() -> Counter[str]:
 
 
 def written(tally: Counter[str]) -> str:
-    """Return a line for each subject, with its details from the most frequent to the rarest."""
+    """Return a line for each subject, with its most frequent details."""
     subjects = dict.fromkeys(name.partition(": ")[0] for name in sorted(tally))
     lines = []
     for subject in subjects:
@@ -25,5 +28,7 @@ def written(tally: Counter[str]) -> str:
             for name, count in tally.most_common()
             if name.partition(": ")[0] == subject
         ]
-        lines.append(f"  {subject}: {', '.join(f'{detail} {count:,}'.strip() for count, detail in details)}")
+        shown = ", ".join(f"{detail} {count:,}".strip() for count, detail in details[:MOST_DETAILS])
+        more = f", and {len(details) - MOST_DETAILS:,} others" if len(details) > MOST_DETAILS else ""
+        lines.append(f"  {subject}: {shown}{more}")
     return "\n".join(lines)

@@ -36,7 +36,8 @@ CONSTRUCTS = {
     "CTE", "CTE used twice", "ORDER BY LIMIT", "CASE", "coalesce", "nullif", "LIKE", "NOT LIKE", "BETWEEN", "IS NULL",
     "IS DISTINCT FROM", "IS NOT DISTINCT FROM", "AND", "OR", "NOT", "/", "year", "month", "extract", "substring",
     "date +- INTERVAL", "CAST AS BIGINT", "CAST AS DECIMAL", "compared with ALL", "IN query of two columns",
-    "two bounds", "two quotients", "count_if", "//", "%", "ROLLUP", "CUBE", "GROUPING SETS", "GROUPING", "range",
+    "two bounds", "two quotients", "count_if of a condition", "//", "%", "ROLLUP", "CUBE", "GROUPING SETS", "GROUPING",
+    "range",
     "WITH RECURSIVE", "rows compared by =", "IN list of rows",
     "median", "quantile_disc in order", "first in order", "any_value in order", "arg_max in order", "bit_and",
     "bit_xor", "stddev_samp", "var_pop", "string_agg in order", "timestamp - timestamp", "sqrt",
@@ -49,6 +50,13 @@ OF_DOUBLES = {
 }  # fmt: skip
 SHARE = 0.03
 """The least share of the queries that have each of them."""
+
+
+@pytest.fixture(autouse=True)
+def _own_database():
+    """Close the database of a test: child processes of the next one cannot."""
+    yield
+    example.database.cache_clear()
 
 
 def explored(seed, examples):

@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from deltamark.harness.engines.external import named
 from fuzz.children import LATE, Child, explorer
 from fuzz.kinds import KINDS, Failure
-from fuzz.shrink import Smaller, shrinker
+from fuzz.shrink import Smaller, constructs_of, shrinker
 from fuzz.tally import written
 
 POLL_SECONDS = 0.1
@@ -17,6 +18,8 @@ REPORT_SECONDS, REPORT_SHARE = 5.0, 0.02
 """The least interval between two reports of progress, in seconds and as a share of the elapsed time."""
 MAX_REPORTED, MAX_SHRUNK = 10, 2
 """The most failures of one kind with the same message that are reported and shrunk."""
+MAX_WAITING = 6
+"""The most failures of another engine that wait to be shrunk."""
 
 
 @dataclass
@@ -26,6 +29,8 @@ class FuzzSettings:
     seconds: float
     kinds: list[str]
     processes: int
+    engine: str = ""
+    """The engine of others that runs the queries; empty: ours."""
 
 
 @dataclass
@@ -74,6 +79,10 @@ class Watch:
         self._explorers = [self._explorer(settings.seed + at) for at in range(count)]
         self._shrinkers: list[Shrinker] = []
         self._waiting: list[Failure] = []
+        self._firsts: list[Failure] = []
+        """The first failures of another engine with a description, which are shrunk before others."""
+        self._known: list[tuple[str, frozenset[str]]] = []
+        """The descriptions and the constructs of the shrunk failures of another engine."""
 
     def explore(self) -> None:
         began = reported = time.monotonic()
@@ -84,14 +93,21 @@ class Watch:
             self._shrink_on()
             if time.monotonic() - reported > max(REPORT_SECONDS, REPORT_SHARE * (reported - began)):
                 reported = time.monotonic()
-                self._say(self.summary())
+                self._say("\n".join(filter(None, [self.summary(), self._outcomes()])))
         self._end_explorers()
 
     def shrink(self) -> None:
         """Wait until the search for smaller failures ends."""
-        while self._shrinkers or self._waiting:
+        while self._shrinkers or self._waiting or self._firsts:
             time.sleep(POLL_SECONDS)
             self._shrink_on()
+
+    def _outcomes(self) -> str:
+        """Return a line with the outcomes of the texts for another engine."""
+        if not self._settings.engine:
+            return ""
+        name = named.greeting(self._settings.engine).name
+        return written(Counter({each: count for each, count in self.found.tally.items() if each.startswith(name)}))
 
     def summary(self) -> str:
         counts = sum((Counter(child.board.counts()) for child in self._explorers), self.found.counts)
@@ -110,11 +126,7 @@ class Watch:
     def _listen(self, child: Child) -> None:
         """Record the failures of a child, and its end."""
         ended, problem = child.ended(), child.problem()
-        for found in child.found():
-            if isinstance(found, Counter):
-                self.found.tally += found
-            else:
-                self._fail(found)
+        self._listen_to(child)
         if problem is None and not ended:
             return
         self._explorers.remove(child)
@@ -129,9 +141,17 @@ class Watch:
             else:
                 self._fail(Failure(kind, seed, problem, ends_process=True))
 
+    def _listen_to(self, child: Child) -> None:
+        for found in child.found():
+            if isinstance(found, Counter):
+                self.found.tally += found
+            else:
+                self._fail(found)
+
     def _end_explorers(self) -> None:
         for child in self._explorers:
             self.found.counts += Counter(child.board.counts())
+            self._listen_to(child)
             child.close()
         self._explorers = []
 
@@ -142,17 +162,38 @@ class Watch:
             self._say(f"failed: {failure.kind}, seed {failure.seed}: {failure.what}; again: {failure.command}")
         if alike == MAX_REPORTED:
             self._say("further ones like it are only counted")
-        if alike <= MAX_SHRUNK:
+        if failure.example is not None:
+            if alike == 1:
+                self._firsts.append(failure)
+            elif len(self._waiting) < MAX_WAITING and not self._is_known(failure):
+                self._waiting.append(failure)
+        elif alike <= MAX_SHRUNK:
             self._waiting.append(failure)
+
+    def _is_known(self, failure: Failure) -> bool:
+        """Return whether a text has all constructs of a shrunk one that failed in the same way."""
+        own = constructs_of(failure.example)
+        return any(what == failure.what and known <= own for what, known in self._known)
 
     def _shrink_on(self) -> None:
         for each in list(self._shrinkers):
             if each.is_done():
                 self._shrinkers.remove(each)
-                self._say(each.report())
-        while self._waiting and len(self._shrinkers) < self._settings.processes:
-            failure = self._waiting.pop(0)
+                self._report(each)
+        while (waiting := self._firsts or self._waiting) and len(self._shrinkers) < self._settings.processes:
+            failure = waiting.pop(0)
+            if self._is_known(failure):
+                continue
             self._shrinkers.append(Shrinker(failure, shrinker(failure)))
+
+    def _report(self, shrinker: Shrinker) -> None:
+        """Report a shrunk failure, of another engine only if no earlier one was like it."""
+        best, what = shrinker.best, shrinker.failure.what
+        if shrinker.failure.example is not None and best is not None:
+            if any(what == other and known <= best.constructs for other, known in self._known):
+                return
+            self._known.append((what, best.constructs))
+        self._say(shrinker.report())
 
 
 @dataclass

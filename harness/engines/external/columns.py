@@ -56,7 +56,12 @@ def described_columns(sql: str, relations: Iterable[Relation]) -> Columns:
                 f'"{each.prefix}{column.name}" {named_type(column, DUCKDB_TYPES)}' for column in each.columns
             )
             connection.execute(f'CREATE TABLE "{each.name}" ({columns})')
-        return [(name, _described(type_)) for name, type_, *_ in connection.execute(f"DESCRIBE {sql}").fetchall()]
+        return columns_in(connection, sql)
+
+
+def columns_in(connection: duckdb.DuckDBPyConnection, sql: str) -> Columns:
+    """Return the columns that DuckDB names for a text of SQL over the tables of a connection."""
+    return [(name, _described(type_)) for name, type_, *_ in connection.execute(f"DESCRIBE {sql}").fetchall()]
 
 
 def _described(type_: str) -> str:

@@ -82,7 +82,7 @@ class Queries:
             collection = sql(for_engine(text), {each.name: each.collection() for each in self.tables})
         except DeltamarkError as error:
             problem = str(error).splitlines()[-1]  # the last one of a list
-            TALLY[f"refused: {_general(problem)}"] += 1
+            TALLY[f"refused: {general(problem)}"] += 1
             return
         try:
             refuse_large(text, {each.name: each.changed() for each in self.tables})
@@ -119,11 +119,11 @@ class Queries:
     def _types(self, text: str) -> list[str]:
         """Return DuckDB's types of the columns."""
         try:
-            return [str(each) for each in _database_at(self.tables, 0).sql(text).types]
+            return [str(each) for each in rows_at(self.tables, 0).sql(text).types]
         except duckdb.Error as error:
             if CONSTANT_GROUP in str(error):
                 raise UnfitError("a group is a constant of a call") from error
-            problem = _general(str(error).splitlines()[0])
+            problem = general(str(error).splitlines()[0])
             raise WrongError(f"DuckDB refuses the query: {problem}", str(error)) from error
 
     def _first_time_of_several_rows(self) -> float:
@@ -196,9 +196,9 @@ class Queries:
         return "\n".join([*lines, f"-- feeds: {self.feeds}, slice_rows: {self.slice_rows}, workers: {self.workers}"])
 
 
-def _general(text: str) -> str:
+def general(text: str) -> str:
     """Return the text of an error without a place, names and numbers."""
-    return re.sub(r'"[^"]*"|[(]line .*|[0-9]+', "", text)[:70].strip()
+    return re.sub(r" +", " ", re.sub(r'"[^"]*"|[(]line .*|[0-9]+', "", text))[:70].strip()
 
 
 @cache
@@ -211,7 +211,8 @@ def database(*, optimized: bool) -> duckdb.DuckDBPyConnection:
     return connection
 
 
-def _database_at(tables: Sequence[Table], time: int, *, optimized: bool = True) -> duckdb.DuckDBPyConnection:
+def rows_at(tables: Sequence[Table], time: int, *, optimized: bool = True) -> duckdb.DuckDBPyConnection:
+    """Return a database with the rows that are live at a time."""
     return _database_of({each.name: each.at(time) for each in tables}, optimized=optimized)
 
 
@@ -227,7 +228,7 @@ def _database_of(tables: Mapping[str, pa.Table], *, optimized: bool) -> duckdb.D
 def answer_of(text: str, tables: Sequence[Table], time: int, *, optimized: bool = True) -> Answer:
     """Return DuckDB's answer over the rows that are live at a time. (A relation would be planned twice.)"""
     try:
-        found = _database_at(tables, time, optimized=optimized).execute(text).fetchall()
+        found = rows_at(tables, time, optimized=optimized).execute(text).fetchall()
     except duckdb.Error as error:
         database.cache_clear()  # an internal error closes it
         raise UnfitError(f"DuckDB's {type(error).__name__}") from error

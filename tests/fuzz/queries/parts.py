@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 NUMBERS = ("int", "decimal", "double", "float")
@@ -19,6 +19,14 @@ SIMPLEST = {
     "truth": ("TRUE", "FALSE"),
 }
 """The literals that may replace a value of each sort."""
+
+
+AGGREGATES = ("sum", "count", "avg", "min", "max", "median", "bit_", "bool_", "stddev", "var_")
+"""The beginnings of the constructs of aggregates, whose arguments have no meaning outside of them."""
+
+
+CLAUSES = ("WHERE", "ON", "HAVING", "FILTER (WHERE")
+"""The beginnings of clauses that have a condition."""
 
 
 @dataclass(frozen=True)
@@ -64,6 +72,46 @@ def listed(items: list[Part], between: str = ", ") -> Part:
 
 
 NOTHING = clause()
+
+
+def placed(part: Part, clause: str = "") -> Iterator[tuple[Part, str]]:
+    """Yield a part and all its parts, each with the clause that it stands in, of those that have conditions."""
+    yield part, clause
+    for _, inner in part.parts():
+        yield from placed(inner, _clause_of(part) or clause)
+
+
+def _clause_of(part: Part) -> str:
+    first = part.pieces[0].strip() if part.pieces and isinstance(part.pieces[0], str) else ""
+    return "SELECT" if part.sort == "query" else first if first in CLAUSES else ""
+
+
+def without(part: Part, is_bad: Callable[[Part, str], bool], clause: str = "") -> Part | None:
+    """Return a part with the nearest simple ones in the places of the bad ones, or None if there are none.
+
+    is_bad: is called with a part and with the clause that it stands in.
+    """
+    pieces: list[str | Part] = []
+    is_broken = False
+    for piece in part.pieces:
+        kept = piece if isinstance(piece, str) else without(piece, is_bad, _clause_of(part) or clause)
+        is_broken |= kept is None
+        pieces.append(piece if kept is None else kept)
+    part = replace(part, pieces=tuple(pieces))
+    if part.construct == "FILTER" and not pieces[0].construct.startswith(AGGREGATES):
+        return pieces[0]
+    if not is_broken and not is_bad(part, clause):
+        return part
+    has_rows = part.sort != "query" and any(each.sort == "query" for _, each in part.parts())
+    is_whole = has_rows or part.sort == "table" or part.construct.startswith(AGGREGATES)
+    inner = [] if is_broken or is_whole else _inner(part, part)
+    candidates = (*((NOTHING,) if part.sort == "clause" else ()), *inner, *_literals(part.sort))
+    return next((each for each in candidates if not is_bad(each, clause)), None)
+
+
+def _literals(sort: str) -> list[Part]:
+    construct = "literal condition" if sort == "truth" else "literal"
+    return [Part(sort, (literal,), construct) for literal in SIMPLEST.get(sort, ())]
 
 
 def simpler(whole: Part) -> Iterator[Part]:

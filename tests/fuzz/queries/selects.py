@@ -11,13 +11,14 @@ from fuzz.queries.parts import NOTHING, Part, clause, listed
 from fuzz.queries.writer import Named, Scope, Writer
 
 SORTS = {"int": 6, "decimal": 3, "text": 3, "date": 2, "truth": 1, "float": 2, "wide": 1, "moment": 1}
+COMMA = "comma join"
 JOINS = {
     "JOIN": 5,
     "LEFT JOIN": 5,
     "RIGHT JOIN": 1,
     "FULL JOIN": 2,
     "CROSS JOIN": 1,
-    ",": 2,
+    COMMA: 2,
     "SEMI JOIN": 1,
     "ANTI JOIN": 1,
 }
@@ -26,6 +27,13 @@ SET_OPERATIONS = {"UNION ALL": 3, "UNION": 3, "INTERSECT": 3, "EXCEPT": 3, "INTE
 GROUPINGS = {"": 12, "ROLLUP": 2, "CUBE": 1, "GROUPING SETS": 1}
 """How groups are formed."""
 
+STORED = {"AS": 3, "AS MATERIALIZED": 1, "AS NOT MATERIALIZED": 1}
+"""The words of a common table expression."""
+
+NESTED = "nested set operation"
+PARENTHESES = "parentheses of a set operation"
+"""Constructs of set operations: an operand is another one, and each operand is in parentheses."""
+
 UNSUPPORTED = {
     "int": (("CAST(sqrt(", ") AS BIGINT)"), ("sum(DISTINCT ", ") OVER (ORDER BY 1 ROWS 1 PRECEDING)"), ("(", " ** 2)")),
     "text": (("reverse(", ")"), ("array_to_string([", "], 'a')")),
@@ -33,6 +41,8 @@ UNSUPPORTED = {
 """The words before and after an expression of each sort that make the query a refused one."""
 
 OVER = " OVER ("
+
+ALL_ROWS = "aggregates of all rows"
 
 MANY = range(9, 14)
 """The numbers of many joins, whose order is not chosen among all orders."""
@@ -48,13 +58,13 @@ def whole(w: Writer) -> Part:
     """Draw a query as a user writes it."""
     nest = w.pick([1, 0, 1, 2, 2])
     parts = []
-    while len(parts) < 2 and w.chance(20):
+    while len(parts) < 2 and w.chance(20, "CTE"):
         with_tables = w.fresh("c")
         query_, columns = query(w, None, None, nest - 1)
-        kind = w.pick(["AS", "AS", "AS", "AS MATERIALIZED", "AS NOT MATERIALIZED"])
+        kind = w.weighted(STORED)
         parts.append(Part("cte", (f"{with_tables} {kind} (", query_, ")"), "CTE"))
         w.ctes.append((with_tables, columns))
-    if w.chance(4) and (recursive := _recursive(w)) is not None:
+    if w.chance(4, "WITH RECURSIVE") and (recursive := _recursive(w)) is not None:
         parts.append(recursive)
     rest, _ = query(w, None, None, nest, doubles=True)
     uses = [str(rest).count(f"{name} AS") for name, _ in w.ctes]
@@ -85,9 +95,9 @@ def _recursive(w: Writer) -> Part | None:
 
 def query(w: Writer, sorts: Sequence[str] | None, outer: Scope | None, nest: int, *, doubles: bool = False) -> Query:
     """Draw a query. sorts: those of its columns, if they are given; outer: the columns of a query around."""
-    if w.chance(12):
+    if w.chance(12, "ORDER BY LIMIT"):
         return ordered(w, sorts, outer, nest, most=4)
-    if w.chance(15):
+    if w.chance(15, *SET_OPERATIONS):
         return _set(w, sorts, outer, nest)
     return select(w, sorts, outer, nest, doubles=doubles)
 
@@ -104,9 +114,11 @@ def ordered(w: Writer, sorts: Sequence[str] | None, outer: Scope | None, nest: i
 
 def _set(w: Writer, sorts: Sequence[str] | None, outer: Scope | None, nest: int) -> Query:
     one, columns = select(w, sorts, outer, nest)
-    again = _set if w.chance(20) else select
+    again = _set if w.chance(20, NESTED) else select
     other, _ = again(w, [each.sort for each in columns], outer, nest)
     operation = w.weighted(SET_OPERATIONS)
+    if PARENTHESES in w.avoided:
+        return Part("query", (one, f" {operation} ", other), operation), columns
     return Part("query", ("(", one, f") {operation} (", other, ")"), operation), columns
 
 
@@ -115,23 +127,23 @@ def select(w: Writer, sorts: Sequence[str] | None, outer: Scope | None, nest: in
     from_, rows = source(w, nest)
     rows = replace(rows, outer=outer)
     conditions_ = where(w, rows)
-    if sorts is None and outer is None and any(map(rows.of, functions.SORTS)) and w.chance(22):
+    if sorts is None and outer is None and any(map(rows.of, functions.SORTS)) and w.chance(22, "float"):
         return functions.select(w, rows, (" FROM ", from_, conditions_))
-    if w.chance(35):
+    if w.chance(35, "GROUP BY", ALL_ROWS):
         return _grouped(w, sorts, rows, (" FROM ", from_, conditions_), doubles=doubles)
     if (
         sorts is None
         and outer is None
-        and w.chance(50 if len(rows.columns) > WIDE else 10)
+        and w.chance(50 if len(rows.columns) > WIDE else 10, "SELECT *")
         and (columns := _starred(rows))
     ):
         return Part("query", ("SELECT * FROM ", from_, conditions_), "SELECT *"), columns
-    distinct = w.chance(15)
+    distinct = w.chance(15, "DISTINCT")
     chosen = sorts or _sorts(w, doubles=doubles and not distinct)
     items, columns = _items(w, chosen, rows)
     before = Part("clause", ("DISTINCT ",), "DISTINCT") if distinct else NOTHING
     qualify = NOTHING
-    if outer is None and windows.can_be_drawn("int", rows) and OVER not in str(items) and w.chance(8):
+    if outer is None and windows.can_be_drawn("int", rows) and OVER not in str(items) and w.chance(8, "QUALIFY"):
         qualify = windows.limit(w, rows)
     return Part("query", ("SELECT ", before, items, " FROM ", from_, conditions_, qualify), "SELECT"), columns
 
@@ -155,7 +167,9 @@ def _items(w: Writer, sorts: Sequence[str], scope: Scope) -> Query:
         has_window = any(OVER in str(each) for each in items)  # SQL leaves open which values of two orders meet
         if scope.rows is None and scope.outer is None and windows.can_be_drawn(sort, scope) and w.chance(12):
             item = item if has_window else windows.call(w, sort, scope)
-        if sort in UNSUPPORTED and w.chance(2) and OVER not in str(item):  # calls over windows cannot be nested
+        if (
+            sort in UNSUPPORTED and w.chance(2, "unsupported") and OVER not in str(item)
+        ):  # calls over windows cannot be nested
             before, after = w.pick(UNSUPPORTED[sort])
             item = Part(sort, (before, item, after), "unsupported")
         items.append(Part("item", (item, f" AS {name}")))
@@ -168,12 +182,17 @@ def _grouped(
 ) -> Query:
     chosen = sorts or _sorts(w, doubles=doubles)
     keys, names, early = [], [], []
-    for _ in range(w.pick([1, 1, 2, 0])):
+    numbers = [1, 1, 2, 0]
+    if ALL_ROWS in w.avoided:
+        numbers = [1, 2]
+    elif "GROUP BY" in w.avoided:
+        numbers = [0]
+    for _ in range(w.pick(numbers)):
         if w.chance(75) and any(each.sort != "double" for each in rows.columns):
             key = w.pick([each for each in rows.columns if each.sort != "double"])
             names.append(key)
             keys.append(Part("key", (key.text,)))
-        elif sorts is None:
+        elif sorts is None and "GROUP BY of an expression" not in w.avoided:
             sort, name = w.pick(["int", "text", "date", "int", "truth"]), w.fresh("k")
             early.append((Part("item", (values.value(w, sort, rows.flat(), 2), f" AS {name}")), Named(name, sort)))
             keys.append(Part("key", (name,), "GROUP BY of an expression"))
@@ -192,7 +211,7 @@ def _grouped(
         early.append((Part("item", (windows.over_groups(w, names, rows), f" AS {name}")), Named(name, "int")))
     items = listed([*(item for item, _ in early), *(part for _, part in items.parts())])
     pieces = ("SELECT ", items, *rest, group, having)
-    return Part("query", pieces, "GROUP BY" if keys else "aggregates of all rows"), [
+    return Part("query", pieces, "GROUP BY" if keys else ALL_ROWS), [
         *(each for _, each in early),
         *columns,
     ]
@@ -235,26 +254,25 @@ def pairs_of(left: Sequence[Named], right: Sequence[Named]) -> list[tuple[Named,
 def source(w: Writer, nest: int) -> tuple[Part, Scope]:
     """Draw what follows FROM."""
     part, columns = _table(w, nest)
-    if w.chance(2) and any(each.sort != "double" for each in columns):
+    if w.chance(2, "many joins") and any(each.sort != "double" for each in columns):
         return _many(w, part, columns, nest)
     links: list[Part] = []
-    for _ in range(w.pick([0, 0, 0, 1, 1, 2, 3])):
+    for _ in range(0 if w.avoided.issuperset(JOINS) else w.pick([0, 0, 0, 1, 1, 2, 3])):
         kind = w.weighted(JOINS)
-        if nest > 0 and w.chance(4):
+        if nest > 0 and w.chance(4, "LATERAL"):
             part, columns = _lateral(w, part, columns, nest)
             continue
         other, more = _table(w, nest)
         on = clause()
         both = Scope((*columns, *more))
         pairs = pairs_of(columns, more)
-        if kind == "," and pairs and w.chance(85):
+        if kind == COMMA and pairs and w.chance(85):
             one, two = w.pick(pairs)
             links.append(Part("truth", (one.text, " = ", two.text), "joined in WHERE"))
-        if kind not in (",", "CROSS JOIN"):
-            on = Part("on", (" ON ", _join_condition(w, columns, more, both)))
-        part = Part(
-            "table", (part, ", " if kind == "," else f" {kind} ", other, on), "comma join" if kind == "," else kind
-        )
+        if kind not in (COMMA, "CROSS JOIN"):
+            tests, construct = _join_condition(w, columns, more, both)
+            on = Part("on", (" ON ", tests), construct)
+        part = Part("table", (part, ", " if kind == COMMA else f" {kind} ", other, on), kind)
         columns = columns if kind in ("SEMI JOIN", "ANTI JOIN") else [*columns, *more]
     return part, Scope(tuple(columns), max(nest, 0), links=tuple(links))
 
@@ -275,32 +293,35 @@ def _many(w: Writer, part: Part, columns: list[Named], nest: int) -> tuple[Part,
     return part, Scope(tuple(columns), max(nest, 0), links=tuple(links))
 
 
-def _join_condition(w: Writer, left: Sequence[Named], right: Sequence[Named], both: Scope) -> Part:
-    tests = []
+def _join_condition(w: Writer, left: Sequence[Named], right: Sequence[Named], both: Scope) -> tuple[Part, str]:
+    """Draw the condition of a join, and its construct."""
+    tests, construct = [], ""
     pairs = pairs_of(left, right)
     if pairs and w.chance(85):
         one, other = w.pick(pairs)
         sign = "=" if w.chance(80) else w.weighted(conditions.SIGNS)
+        sign = "=" if f"joined by {sign}" in w.avoided else sign
         tests.append(Part("truth", (one.text, f" {sign} ", other.text), f"joined by {sign}"))
-    if not tests or w.chance(25):
+    if not tests or w.chance(25, "condition in ON"):
         tests.append(conditions.condition(w, both, 1))
-    return listed(tests, " AND ")
+        construct = "condition in ON"
+    return listed(tests, " AND "), construct
 
 
 def _table(w: Writer, nest: int) -> tuple[Part, list[Named]]:
     """Draw a table, a common table expression, or a query in parentheses."""
     if w.ctes and w.chance(60):
         name, columns = w.pick(w.ctes)
-    elif nest > 0 and w.chance(18):
+    elif nest > 0 and w.chance(18, "derived table"):
         alias = w.fresh("q")
         inner, columns = query(w, None, None, nest - 1)
         part = Part("table", ("(", inner, f") AS {alias}"), "derived table")
         return part, [Named(f"{alias}.{each.text}", each.sort) for each in columns]
-    elif w.chance(2):
+    elif w.chance(2, "range"):
         alias, start = w.fresh("i"), w.pick([0, 1, -2])
         part = Part("table", (f"range({start}, {w.pick([0, 3, 20])}, {w.pick([1, 2])}) AS {alias}(y)",), "range")
         return part, [Named(f"{alias}.y", "int")]
-    elif w.chance(3):
+    elif w.chance(3, "VALUES"):
         alias = w.fresh("v")
         part = Part("table", (f"(VALUES (1, 'a'), (2, NULL), (NULL, 'b')) AS {alias}(y, z)",), "VALUES")
         return part, [Named(f"{alias}.y", "int"), Named(f"{alias}.z", "text")]

@@ -281,13 +281,14 @@ def _column(type_: Type, values: Sequence[object]) -> np.ndarray | pa.StringArra
     return pa.array(found, pa.string()) if type_.kind == "text" else np.array(found, dtype=np.int64)
 
 
-def table(choices: Choices, name: str, times: Sequence[int]) -> Table:
-    """Draw a table and its changes."""
-    picked = ["a", *sorted(choices.picks(NAMES[1:], least=1, most=4), key=NAMES.index)]
+def table(choices: Choices, name: str, times: Sequence[int], letters: str = "".join(TYPES)) -> Table:
+    """Draw a table and its changes. letters: the beginnings of the names of its columns."""
+    names, wide = ([each for each in given if each[0] in letters] for given in (NAMES, WIDE_NAMES))
+    picked = ["a", *sorted(choices.picks(names[1:], least=1, most=4), key=names.index)]
     if choices.chance(5):
-        picked = [*WIDE_NAMES]
+        picked = wide
     elif choices.chance(50):
-        picked += choices.pick([("h",), ("h", "h2"), ("g", "h")])
+        picked += [each for each in choices.pick([("h",), ("h", "h2"), ("g", "h")]) if each in names]
         picked = [*dict.fromkeys(picked)]
     fields = []
     for each in picked:

@@ -53,7 +53,9 @@ def leaf(w: Writer, sort: str, scope: Scope) -> Part:
 
 def _binary(sort: str, sign: str, *, left: str, right: str) -> Make:
     def make(w: Writer, scope: Scope, depth: int) -> Part:
-        return Part(sort, ("(", value(w, left, scope, depth), f" {sign} ", value(w, right, scope, depth), ")"), sign)
+        construct = "date - date" if left == "date" else sign
+        pieces = ("(", value(w, left, scope, depth), f" {sign} ", value(w, right, scope, depth), ")")
+        return Part(sort, pieces, construct)
 
     return make
 
@@ -307,13 +309,13 @@ def _calls(w: Writer, sort: str, rows: Scope) -> Part:
             return Part("int", (before, value(w, "int", rows, 0), ")"), before.partition("(")[0])
         if w.chance(15):
             name = w.pick(["count_if", "count_if", "sum"])
-            return Part("int", (f"{name}(", value(w, "truth", rows, 1), ")"), name)
+            return Part("int", (f"{name}(", value(w, "truth", rows, 1), ")"), f"{name} of a condition")
         of = w.pick([*{each.sort: 0 for each in rows.columns if each.sort != "double"}] or ["int"])
         distinct = "DISTINCT " if w.chance(35) else ""
         return Part("int", (f"count({distinct}", value(w, of, rows, depth), ")"), f"count({distinct}x)")
     if sort == "truth":
         name = w.pick(["bool_and", "bool_or", "min", "max"])
-        return Part("truth", (f"{name}(", conditions.condition(w, rows, 1), ")"), name)
+        return Part("truth", (f"{name}(", conditions.condition(w, rows, 1), ")"), f"{name} of a condition")
     if sort == "double":
         of = w.pick(["int", "decimal"])
         if w.chance(30):
@@ -330,7 +332,8 @@ def _calls(w: Writer, sort: str, rows: Scope) -> Part:
                 )
             return call if name == "median" else Part("double", ("round(", call, ", 3)"), "rounded aggregate")
         of = w.pick([of, "float"])
-        return Part("double", (f"avg({distinct}", value(w, of, rows, depth), ")"), f"avg({distinct}x)")
+        construct = f"avg({distinct}x)" if of == "int" else f"avg({distinct}x) of {of}s"
+        return Part("double", (f"avg({distinct}", value(w, of, rows, depth), ")"), construct)
     names = {"min": 3, "max": 3, "sum": 5, "sum(DISTINCT": 1} if sort in NUMBERS else {"min": 1, "max": 1}
     name = w.weighted(names)
     before = "sum(DISTINCT " if "(" in name else f"{name}("

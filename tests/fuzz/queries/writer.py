@@ -48,6 +48,8 @@ class Writer:
 
     choices: Choices
     tables: list[tuple[str, list[Named]]]
+    avoided: frozenset[str] = frozenset()
+    """Constructs that are not drawn, where the generator decides about them."""
     count: int = 0
     ctes: list[tuple[str, list[Named]]] = field(default_factory=list)
 
@@ -55,14 +57,17 @@ class Writer:
         self.count += 1
         return f"{letter}{self.count}"
 
-    def chance(self, percent: int) -> bool:
-        return self.choices.chance(percent)
+    def chance(self, percent: int, *constructs: str) -> bool:
+        """Draw whether one of some constructs is written; never if all of them are avoided."""
+        return self.choices.chance(percent) and not (constructs and self.avoided.issuperset(constructs))
 
     def pick(self, choices: Sequence[Choice]) -> Choice:
         return self.choices.pick(choices)
 
     def weighted(self, choices: dict[Choice, int]) -> Choice:
-        return self.pick([each for each, weight in choices.items() for _ in range(weight)])
+        """Pick one of the choices that are not avoided, or of all if all are."""
+        kept = {each: weight for each, weight in choices.items() if each not in self.avoided} or choices
+        return self.pick([each for each, weight in kept.items() for _ in range(weight)])
 
 
 def sort_of(field: Field) -> str:
@@ -81,10 +86,11 @@ def sort_of(field: Field) -> str:
             return "text"
 
 
-def read_by(choices: Choices, tables: Mapping[str, Schema]) -> Writer:
+def read_by(choices: Choices, tables: Mapping[str, Schema], avoided: frozenset[str] = frozenset()) -> Writer:
     return Writer(
         choices,
         [(name, [Named(each.name, sort_of(each)) for each in schema.fields]) for name, schema in tables.items()],
+        avoided,
     )
 
 

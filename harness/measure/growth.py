@@ -30,6 +30,10 @@ MAINTAINED = 0.15
 RECOMPUTED, LEAST_RECOMPUTED = 0.85, 0.5
 """An answer is recomputed if the interval of the exponent reaches the first number, and lies above the second one."""
 
+MIN_GROWTH = 3.0
+"""The ratio of the last time to the first, below which a fixed cost and the steps of an engine may look like the growth
+by a part: DuckDB, which runs q03 again, had an exponent of 0.65 [0.50, 0.79] without fixed cost, at a ratio of 2.8."""
+
 SCAN_S = 1e-10
 """The least seconds for a row of the base in a batch that scans it: a byte of each row, at 10 GB/s. Not measured."""
 
@@ -80,18 +84,20 @@ def certificate(sizes: Sequence[float], seconds: Sequence[float]) -> Certificate
     if len({*sizes}) < MIN_SIZES or min(*sizes, *seconds) <= 0:
         return None
     found, without = exponent(sizes, seconds), exponent_without_fixed(sizes, seconds)
-    return Certificate(found, without, _grade(found, without, _most_growth(found, sizes, seconds)))
-
-
-def _grade(found: Exponent, without: Exponent | None, row_seconds: float) -> GrowthGrade:
-    """Grade an exponent. row_seconds: the most by which a row of the base may have lengthened a batch."""
     if found.high < MAINTAINED:
-        return "maintained" if row_seconds < SCAN_S else "undecided"
+        grade: GrowthGrade = "maintained" if _most_growth(found, sizes, seconds) < SCAN_S else "undecided"
+    else:
+        grade = _grade(found, without, seconds[-1] / seconds[0])
+    return Certificate(found, without, grade)
+
+
+def _grade(found: Exponent, without: Exponent | None, growth: float) -> GrowthGrade:
+    """Grade the exponents of an answer that is not maintained. growth: the ratio of the last time to the first."""
     if found.low < MAINTAINED or without is None:
         return "undecided"
     if without.high >= RECOMPUTED:
         return "recomputed" if without.low > LEAST_RECOMPUTED else "undecided"
-    return "partly" if without.low > MAINTAINED else "undecided"
+    return "partly" if without.low > MAINTAINED and growth >= MIN_GROWTH else "undecided"
 
 
 def _most_growth(found: Exponent, sizes: Sequence[float], seconds: Sequence[float]) -> float:

@@ -65,6 +65,11 @@ def test_a_recomputation_that_hides_in_a_fixed_cost_is_not_maintained():
     assert certificate(SIZES, hidden).grade == "undecided"
 
 
+def test_a_small_growth_is_not_that_of_a_part():
+    law = LAWS["square root above a fixed cost"][0]
+    assert certificate(SIZES[1:5], times(law)[1:5]).grade == "undecided"
+
+
 def test_two_sizes_have_no_certificate_and_three_no_exponent_without_a_fixed_cost():
     assert certificate(SIZES[:2], [1.0, 1.0]) is None
     assert exponent_without_fixed(SIZES[:3], [1.0, 2.0, 4.0]) is None

@@ -244,7 +244,7 @@ def without_features(given: Table, avoided: frozenset[str]) -> Table:
     fields = given.schema.fields
     places = [at for at, each in enumerate(fields) if _type_feature(each) not in avoided] or [0]
     kept = [fields[at] for at in places]
-    first = [values_of(each.type)[0] for each in kept]
+    first = [values_of(each)[0] for each in kept]
     stream = [(tuple(row[at] for at in places), time, diff) for row, time, diff in given.stream]
     if NULL_FEATURE in avoided:
         kept = [replace(each, type=replace(each.type, nullable=False)) for each in kept]

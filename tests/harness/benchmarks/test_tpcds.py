@@ -66,7 +66,7 @@ def test_the_rows_have_the_version_of_the_listed_generator():
 
 def test_all_kinds_of_workloads_apply_but_one_over_dates():
     kinds = {name.partition(":")[0] for name in small_workloads(RELATIONS)}
-    assert kinds == {"insert", "window", "refresh", "slide", "late", "update", "churn", "hot"}
+    assert kinds == {"insert", "window", "refresh", "slide", "late", "update", "churn", "hot", "swap"}
 
 
 def test_each_text_has_golden_digests_of_the_described_workloads():

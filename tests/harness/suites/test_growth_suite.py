@@ -17,6 +17,7 @@ from deltamark.datagen.workloads.registry import workload
 from deltamark.datagen.workloads.swap import BLOCK, swapped
 from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.cli.main import main
+from deltamark.harness.engines.external import named
 from deltamark.harness.suites import growth
 from deltamark.harness.tables.growth import recorded_grades, undisturbed
 
@@ -44,6 +45,14 @@ class Steady(Counting):
     def seconds(live):
         del live
         return 1e-6
+
+
+@pytest.fixture(autouse=True)
+def _greetings_of_each_test():
+    """Forget what the example has said of itself in other tests, where it declares that it recomputes."""
+    named.greeting.cache_clear()
+    yield
+    named.greeting.cache_clear()
 
 
 @pytest.fixture

@@ -29,6 +29,9 @@ USES: Mapping[str, Callable[[Dataflow, Collection], object]] = {
     "profile": lambda dataflow, _: dataflow.profile(),
     "sharing": lambda dataflow, _: dataflow.sharing(),
     "choices": lambda dataflow, _: dataflow.choices(),
+    "keep": lambda dataflow, _: dataflow.keep(),
+    "answer": lambda dataflow, _: dataflow.answer(),
+    "has_failed": lambda dataflow, _: dataflow.has_failed,
 }
 """All public names of a dataflow but `close`."""
 

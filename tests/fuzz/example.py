@@ -13,7 +13,7 @@ from support.random_plans.case import described
 from support.random_plans.growth import degree
 from support.random_plans.streams import MANY_ROWS, Streams, inputs_of, times_of
 from support.reference.answers import Recomputed
-from support.reference.errors import OutOfRangeError, PlanError, WideNumberError
+from support.reference.errors import LongSubstringError, OutOfRangeError, PlanError, WideNumberError
 from support.reference.required import has_checked_numbers, is_whole, reads_checked_numbers
 from support.reference.rows import Row, Stream, minus
 
@@ -32,7 +32,7 @@ CAUSES = {each.cause for each in PlanError.__subclasses__()}
 WIDE_WEIGHT = "a weight needs more than 64 bits"
 NEGATIVE = "a negative multiplicity"
 OUT_OF_BOUNDS = "a sum is out of bounds"
-OUT_OF_RANGE = {WideNumberError.cause, OutOfRangeError.cause}
+OUT_OF_RANGE = {WideNumberError.cause, OutOfRangeError.cause, LongSubstringError.cause}
 
 
 class WrongError(Exception):

@@ -67,6 +67,12 @@ class WideNumberError(PlanError):
     cause = "a number needs more than 64 bits"
 
 
+class LongSubstringError(PlanError):
+    """A substring whose bytes do not fit into a number. Neither the engine nor a term knows its time."""
+
+    cause = "a substring of more than seven bytes"
+
+
 class OutOfRangeError(PlanError):
     """A double that is no number of the type that it is cast to."""
 

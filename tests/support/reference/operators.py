@@ -270,6 +270,11 @@ def frames(node: Frames, time: int, rows: Rows) -> Rows:
     return consolidated(found)
 
 
+def _length(places: range) -> int:
+    """Return the number of places in a range, which `len` limits to 63 bits."""
+    return max(places.stop - places.start, 0)
+
+
 def in_frame(node: Frames, function: FrameFunction, row: Row, place: int, ranked: list[Row], members: Rows) -> int:
     """Return the value of a function for the copy of a row at a place. ranked: all rows, whose copies have places."""
     if function.function == "tile":
@@ -291,7 +296,7 @@ def in_frame(node: Frames, function: FrameFunction, row: Row, place: int, ranked
         inside = range(max(first, begin), min(behind, end))
         out = range(max(inside.start, left_out.start), min(inside.stop, left_out.stop))
         kept = frame.without == "ties" and place in inside
-        counts[each] = len(inside) - len(out) + kept
+        counts[each] = _length(inside) - _length(out) + kept
         begin = end
     if not function.of:
         return sum(counts.values())
@@ -299,14 +304,22 @@ def in_frame(node: Frames, function: FrameFunction, row: Row, place: int, ranked
     known = [(value, count) for value, count in values if value != NULL]
     match function.function:
         case "value":
-            placed = [value for value, count in (known if function.known else values) for _ in range(count)]
-            at = function.place if function.place >= 0 else len(placed) + function.place
-            return placed[at] if 0 <= at < len(placed) else NULL
+            return at_place(known if function.known else values, function.place)
         case "count":
             return sum(count for _, count in known)
         case "sum":
             return added(known, node.rows.schema[function.of].kind) if known else NULL
     return {"smallest": min, "largest": max}[function.function]((value for value, _ in known), default=NULL)
+
+
+def at_place(weighted: list[tuple[int, int]], place: int) -> int:
+    """Return the value at a place among the copies of stored values with weights; NULL if there is none."""
+    left = place if place >= 0 else sum(count for _, count in weighted) + place
+    for value, count in weighted if left >= 0 else ():
+        if left < count:
+            return value
+        left -= count
+    return NULL
 
 
 def added(weighted: list[tuple[int, int]], kind: str) -> int:

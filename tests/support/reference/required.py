@@ -17,7 +17,7 @@ from deltamark.dataflow.operators.moving_threshold import MovingThreshold
 from deltamark.dataflow.operators.node import Node, walk
 from deltamark.dataflow.operators.pick import Pick
 from deltamark.dataflow.operators.sample import Sample
-from deltamark.dataflow.plan.terms import Checked, FromDouble, Term, subterms
+from deltamark.dataflow.plan.terms import Checked, FromDouble, Substring, Term, subterms
 
 Names = set[str]
 
@@ -40,12 +40,12 @@ def _reads_all(node: Node, columns: dict[Node, Names]) -> bool:
 
 
 def has_checked_numbers(root: Node) -> bool:
-    """Return whether a node computes numbers that may be out of bounds, which is an error."""
+    """Return whether a node computes values that may not fit into a number, which is an error."""
     return any(map(_is_checked, chain.from_iterable(map(_terms, walk(root)))))
 
 
 def reads_checked_numbers(root: Node) -> bool:
-    """Return whether all columns of such numbers are read: an engine does not compute others."""
+    """Return whether all columns of such values are read: an engine does not compute others."""
     columns = columns_read(root)
     projects = (node for node in walk(root) if isinstance(node, Project))
     return all(name in columns[each] for each in projects for name, term in each.columns if _is_checked(term))
@@ -65,7 +65,7 @@ def _terms(node: Node) -> Iterable[Term]:
 
 
 def _is_checked(term: Term) -> bool:
-    return any(isinstance(each, Checked | FromDouble) for each in subterms(term))
+    return any(isinstance(each, Checked | FromDouble | Substring) for each in subterms(term))
 
 
 def columns_read(root: Node) -> dict[Node, Names]:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from support.reference.errors import OutOfRangeError, WideNumberError
+from support.reference.errors import LongSubstringError, OutOfRangeError, WideNumberError
 
 from deltamark.dataflow.kernels.moments import DIGIT_BITS
 from deltamark.dataflow.plan.terms import (
@@ -68,7 +68,8 @@ def substring(term: Substring, text: Any) -> int:
     if text == NULL:
         return NULL
     packed = pack_short(text[term.start - 1 : term.start - 1 + term.length])
-    assert packed is not None
+    if packed is None:
+        raise LongSubstringError(text)
     return packed
 
 

@@ -287,8 +287,9 @@ class Pool:
         return mapping
 
     def _count_in(self, mapping: Mapping, sign: int) -> None:
-        self.bytes += sign * mapping.kept_bytes
-        self.space += sign * mapping.mapped * bool(mapping.extents)
+        size = mapping.kept_bytes  # before the sum is read: a collection may put other ranges into the pool meanwhile
+        self.bytes += sign * size
+        self.space += sign * mapping.mapped * bool(size)
         self._count += sign
 
     def clear(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from deltamark.dataflow.kernels.core.pages import (
     HUGE_PAGE_BYTES,
     PAGE_BYTES,
     Kind,
+    Mapping,
     Pool,
     map_pages,
     touched,
@@ -159,3 +161,29 @@ def test_threads_may_reserve_and_release_at_once():
     assert pool.bytes <= 1 << 22
     pool.clear()
     assert pool.bytes == 0
+
+
+def test_the_bytes_of_the_pool_count_ranges_that_a_collection_puts_into_it_meanwhile():
+    """A collection may begin while a range is counted, and release the memory of a dataflow that nobody has closed."""
+    pool, late = Pool(1 << 30), Memory(None)
+    others = [_used(late)]
+    counted = Mapping.kept_bytes.fget
+
+    def while_collected(mapping):
+        if others:
+            pool.put([others.pop()])
+        return counted(mapping)
+
+    with patch.object(Mapping, "kept_bytes", property(while_collected)):
+        pool.put([_used(late)])
+    assert pool.bytes == 2 * PAGE_BYTES
+    pool.clear()
+    assert pool.bytes == pool.space == 0
+
+
+def _used(memory):
+    """Return a range of whose pages one was touched, which belongs to no memory any more."""
+    address = memory.reserve(1)
+    view(address, 1)[0] = 1
+    del memory._owners[address]
+    return memory._held.pop(address).mapping

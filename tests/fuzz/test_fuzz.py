@@ -14,6 +14,7 @@ import pytest
 from support.paths import ROOT
 from support.random_plans.choices import Replayed, Seeded
 from support.reference import operators
+from support.reference.errors import TooLargeError
 
 from deltamark.dataflow.kernels.core.guard import OutOfBoundsError
 from deltamark.dataflow.operators.aggregate import Aggregate
@@ -140,8 +141,13 @@ def full():
     raise OutOfBoundsError(f"SEND: 8 bytes {FULL}")
 
 
-def test_an_example_with_more_rows_than_checked_kernels_have_memory_for_is_unfit(monkeypatch):
-    seeds = deadly(monkeypatch, full)
+def too_large():
+    raise TooLargeError("copies")
+
+
+@pytest.mark.parametrize("does", [full, too_large])
+def test_an_example_that_is_too_large_for_checked_kernels_or_the_reference_is_unfit(monkeypatch, does):
+    seeds = deadly(monkeypatch, does)
     TALLY.clear()
     assert [kinds.run("worker", seed, Seeded(seed)) for seed in seeds] == [None] * len(seeds)
     assert TALLY.total() == len(seeds) > 0

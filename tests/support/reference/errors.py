@@ -5,6 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 
+class TooLargeError(Exception):
+    """The refusal of the reference to compute values for very many copies of rows. It is no error of a plan."""
+
+
 class PlanError(Exception):
     """An error that a plan must raise."""
 

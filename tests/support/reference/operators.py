@@ -17,6 +17,7 @@ from support.reference.errors import (
     NegativeError,
     PlanError,
     SeveralRowsError,
+    TooLargeError,
     TwoLimitsError,
     WideSumError,
     raise_one,
@@ -45,6 +46,9 @@ from deltamark.dataflow.operators.top import TopK
 from deltamark.dataflow.operators.window import Window, WindowFunction
 from deltamark.dataflow.plan.terms import OF_SAMPLES, ROOTS, ExactMoment, Term
 from deltamark.dataflow.types import LARGEST, NULL, stored_double
+
+MOST_VALUES = 100_000
+"""The copies of rows for which the reference computes values of their own at once: about ten seconds. Not tuned."""
 
 
 def state(rows: Rows, time: int) -> Rows:
@@ -230,8 +234,9 @@ def window(node: Window, time: int, rows: Rows) -> Rows:
     to_place = node.limit and first.state == "row_number" and not any(each.with_peers for each in node.functions)
     many = (row for row, count in rows.items() if by_copy and not to_place and count > MAX_COPIES)
     raise_one([*negatives(rows, time), *(ManyCopiesError(row, time) for row in many)])
-    found: list[tuple[Row, int]] = []
     most = node.limit if to_place else MAX_COPIES
+    refuse_many(min(count, most) for count in rows.values() if by_copy)
+    found: list[tuple[Row, int]] = []
     for members in grouped(node.rows, rows, node.keys).values():
         ranked = in_order(node, members)
         for row, before in ((row, ranked[:at]) for at, row in enumerate(ranked)):
@@ -244,6 +249,12 @@ def window(node: Window, time: int, rows: Rows) -> Rows:
                 if not node.limit or values[0] <= node.limit:
                     found.append(((*row, *values), 1 if by_copy else copy))
     return consolidated(found)
+
+
+def refuse_many(copies: Iterable[int]) -> None:
+    """Raise an error if rows have more copies in all than can have values of their own in a few seconds."""
+    if (total := sum(copies)) > MOST_VALUES:
+        raise TooLargeError(f"{total:,} copies")
 
 
 def in_order(node: InOrder, members: Rows) -> list[Row]:
@@ -259,6 +270,7 @@ def frames(node: Frames, time: int, rows: Rows) -> Rows:
     by_copy = any(each.frame.by_rows for each in node.functions)
     many = (row for row, count in rows.items() if by_copy and count > MAX_COPIES)
     raise_one([*negatives(rows, time), *(ManyCopiesError(row, time) for row in many)])
+    refuse_many(count for count in rows.values() if by_copy)
     found: list[tuple[Row, int]] = []
     for members in grouped(node.rows, rows, node.keys).values():
         ranked, before = in_order(node, members), 0

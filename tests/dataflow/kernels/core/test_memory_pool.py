@@ -164,7 +164,7 @@ def test_threads_may_reserve_and_release_at_once():
 
 
 def test_the_bytes_of_the_pool_count_ranges_that_a_collection_puts_into_it_meanwhile():
-    """A collection may begin while a range is counted, and release the memory of a dataflow that nobody has closed."""
+    """A collection may begin while a range is counted, and release the memory of an abandoned dataflow."""
     pool, late = Pool(1 << 30), Memory(None)
     others = [_used(late)]
     counted = Mapping.kept_bytes.fget

@@ -8,6 +8,7 @@ from deltamark.database.result import Result, nothing
 from deltamark.database.statements import Parameters, Statement
 from deltamark.database.store import Store
 from deltamark.database.views import View, Views
+from deltamark.dataflow.sql.planner import quoted
 from deltamark.errors import DeltamarkError
 
 DECLARED = ("TABLE", "INDEX", "SEQUENCE", "TYPE", "MACRO", "FUNCTION")
@@ -77,12 +78,12 @@ class Declarations:
     def _create_view(self, statement: Statement) -> Result:
         tokens = statement.tokens
         replaces = "REPLACE" in statement.words(3)
-        at = _behind(statement, "VIEW")
+        at = statement.behind("VIEW")
         is_optional = statement.words(at + 3)[at:] == ("IF", "NOT", "EXISTS")
         at += 3 * is_optional
         if at + 1 >= len(tokens) or not tokens[at].is_name:
             raise DeltamarkError("not a view", f"{statement}", "write CREATE VIEW name AS SELECT ...")
-        name, begin = tokens[at].name, _behind(statement, "AS")
+        name, begin = tokens[at].name, statement.behind("AS")
         if begin >= len(tokens) or tokens[at + 1].text not in ("(", tokens[begin - 1].text):
             raise DeltamarkError("not a view", f"{statement}", "write CREATE VIEW name AS SELECT ...")
         existing = self._views.find(name)
@@ -118,10 +119,10 @@ class Declarations:
             return f"{before}{text}"
         names = statement.text[tokens[at + 1].start : tokens[begin - 1].start]
         opening = "SELECT * FROM ("  # shorter than CREATE VIEW v(a) AS
-        return f"{before[: -len(opening)]}{opening}{text}) AS {_quoted(tokens[at].name)}{names}"
+        return f"{before[: -len(opening)]}{opening}{text}) AS {quoted(tokens[at].name)}{names}"
 
     def _drop_views(self, statement: Statement) -> Result:
-        names = self._names(statement, _behind(statement, "VIEW"))
+        names = self._names(statement, statement.behind("VIEW"))
         is_optional = "EXISTS" in statement.words(len(statement.tokens))
         found = [each for name in names if (each := self._views.find(name) if is_optional else self._views[name])]
         dropped = {each.name: each for each in found}
@@ -169,13 +170,3 @@ class Declarations:
         if len(statement.tokens) != at + 1 or not statement.tokens[at].is_name:
             return None
         return Result(pa.table({"plan": self._views.explain(statement.tokens[at].name).splitlines()}), ["VARCHAR"])
-
-
-def _behind(statement: Statement, word: str) -> int:
-    """Return the place behind a word; that of the end if the statement does not have it."""
-    found = statement.find(word)
-    return len(statement.tokens) if found is None else found + 1
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

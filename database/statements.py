@@ -86,6 +86,11 @@ class Statement:
         found = (at for at in range(after, len(self.tokens)) if self._is(at, words))
         return next(found, None)
 
+    def behind(self, word: str, after: int = 0) -> int:
+        """Return the place behind a word, from a place on; that of the end if the statement does not have it."""
+        found = self.find(word, after=after)
+        return len(self.tokens) if found is None else found + 1
+
     def _is(self, at: int, words: Sequence[str]) -> bool:
         token = self.tokens[at]
         if token.depth or token.word not in words:
@@ -197,28 +202,22 @@ def change_of(statement: Statement) -> Change | None:
             begin = at + 1 + (statement.find("TABLE") == at + 1)
             body = f"DELETE FROM {statement.between(begin, None)}"
         case "DELETE":
-            begin = _behind(statement, "FROM", at)
+            begin = statement.behind("FROM", at)
         case _:
-            table, _ = _name(statement, _behind(statement, "INTO", at))
+            table, _ = _name(statement, statement.behind("INTO", at))
             return Change("MERGE", table, body, returning)
     table, _ = _name(statement, begin)
     return Change("DELETE", table, body, returning)
 
 
 def _insert(statement: Statement, at: int, body: str, returning: str) -> Change:
-    into = _behind(statement, "INTO", at)
+    into = statement.behind("INTO", at)
     table, behind = _name(statement, into)
     if statement.find("REPLACE", after=at) in range(at, into):
         return Change("INSERT", table, body, returning, replaces=True, assigned=frozenset())
     if (update := _conflict_update(statement, behind)) is None:
         return Change("INSERT", table, body, returning)
     return Change("INSERT", table, body, returning, replaces=True, assigned=_assigned(statement, update))
-
-
-def _behind(statement: Statement, word: str, at: int) -> int:
-    """Return the place behind a word, from a place on."""
-    found = statement.find(word, after=at)
-    return len(statement.tokens) if found is None else found + 1
 
 
 def _conflict_update(statement: Statement, after: int) -> int | None:
@@ -243,7 +242,7 @@ def _assigned(statement: Statement, begin: int) -> frozenset[str] | None:
 
 def _update(statement: Statement, at: int, body: str, returning: str, returns: int | None) -> Change:
     table, behind = _name(statement, at + 1)
-    begin = _behind(statement, "SET", behind) - 1
+    begin = statement.behind("SET", behind) - 1
     named = statement.tokens[behind:begin]
     alias = (named[-1] if named else statement.tokens[behind - 1]).text
     source = statement.find("FROM", after=begin)

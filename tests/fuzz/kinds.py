@@ -99,7 +99,7 @@ def run_drawn(kind: str, seed: int, draw: Callable[[], Example]) -> Failure | No
         example = draw()
         example.run()
     except TooLargeError:
-        TALLY["unfit: more copies of rows than the reference computes values for"] += 1
+        TALLY["unfit: more values of a window than the reference computes"] += 1
         return None
     except Exception as error:  # noqa: BLE001 (any error is a failure)
         what, details = _described(error)

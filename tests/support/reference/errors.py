@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 
 class TooLargeError(Exception):
-    """The refusal of the reference to compute values for very many copies of rows. It is no error of a plan."""
+    """The refusal of the reference to compute very many values of a window. It is no error of a plan."""
 
 
 class PlanError(Exception):

@@ -21,7 +21,7 @@ class Grouped(Node):
     keys: Keys
 
     def distributed(self, inputs: Sequence[Distribution], columns: Columns) -> OperatorDistribution:
-        return gather(inputs[0], self.keys, [self.rows.schema[name] for name in self.keys])
+        return gather(inputs[0], self.keys, [self.rows.schema[name] for name in self.keys], self.rows.sum_columns)
 
     def wishes(self, placing: Placing) -> list[Distribution]:
         return [placing.owned(self.rows, self.keys)] if self.keys else super().wishes(placing)

@@ -104,10 +104,14 @@ def exchange_to_owner(node: Node, distribution: Distribution, columns: Columns) 
     return to_owner(names, [node.schema[name] for name in names])
 
 
-def to_owner(names: Sequence[str], types: Sequence[Type]) -> Exchange:
+def to_owner(names: Sequence[str], types: Sequence[Type], sums: Collection[str] = ()) -> Exchange:
+    """Return the exchange by some columns.
+
+    sums: columns whose values may lie close together, however wide their range is; those are not owned in ranges.
+    """
     if not names:
         return Exchange("first")
-    low = types[0].low if len(types) == 1 and in_ranges(types[0]) else None
+    low = types[0].low if len(types) == 1 and in_ranges(types[0]) and names[0] not in sums else None
     return Exchange("owner", tuple(names), low)
 
 
@@ -116,11 +120,13 @@ def in_ranges(type_: Type) -> bool:
     return type_.kind != "text" and not type_.nullable and MIN_RANGE <= type_.high - type_.low < MAX_KEYS
 
 
-def gather(distribution: Distribution, names: Sequence[str], types: Sequence[Type]) -> OperatorDistribution:
-    """Bring rows with equal values in some columns to one worker; without columns, all rows."""
+def gather(
+    distribution: Distribution, names: Sequence[str], types: Sequence[Type], sums: Collection[str] = ()
+) -> OperatorDistribution:
+    """Bring rows with equal values in some columns to one worker; without columns, all rows. sums: see `to_owner`."""
     if distribution == FIRST or (distribution.kind == "owned" and set(distribution.by) <= set(names)):
         return OperatorDistribution((None,), distribution)
-    exchange = to_owner(names, types)
+    exchange = to_owner(names, types, sums)
     return OperatorDistribution((exchange,), exchange.applied())
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from contextlib import closing
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -18,8 +19,10 @@ from support.written_plans.operators import HUGE_KEY, OPERATORS
 from support.written_plans.spread import SPREAD, left, right
 from support.written_plans.thresholds import below
 
+from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import source
-from deltamark.dataflow.language.expr import col
+from deltamark.dataflow.language.expr import col, count
+from deltamark.dataflow.operators.aggregate import Groups
 from deltamark.dataflow.operators.distribution import SLICED
 from deltamark.dataflow.passes.partition import Partitioner
 from deltamark.dataflow.runtime.dataflow import Dataflow
@@ -229,6 +232,18 @@ def test_the_arrangements_have_the_rows_of_all_workers():
 def test_workers_are_at_least_one():
     with pytest.raises(DeltamarkError, match="no such number of workers: 0; give from 1 to 64"):
         Dataflow(left, workers=0)
+
+
+def test_counts_are_divided_however_close_together_they_lie():
+    sales = source("sales", {"shop": integer(0, 1 << 20), "sale": integer(0, 1 << 20)}, rows=1 << 20)
+    counts = sales.aggregate(by="shop", sales=count()).count(by="sales")
+    shops = np.repeat(np.arange(12), np.arange(1, 13))
+    with closing(Dataflow(counts, workers=2)) as engine:
+        batch = Batch(np.zeros_like(shops), np.ones_like(shops), {"shop": shops, "sale": np.arange(len(shops))})
+        changed = engine.feed({"sales": batch})
+        assert sorted(changed.columns["sales"]) == list(range(1, 13))
+        _, first, _, second = engine.states(Groups)  # the shops and the counts of a worker, then of the other
+        assert min(first, second) > 0
 
 
 def test_explain_shows_what_is_dealt_and_exchanged():

@@ -133,10 +133,8 @@ def _round(op: BigJoin, number: int) -> None:
     while budget > 0 and level.held > 0 and op.error == 0:
         prefix = _prefix_at(level, level.held - 1)
         start, stop = prefix.start, prefix.stop
-        if number == op.tail and op.values.address != 0:
+        if number == op.tail:
             budget -= list_tail(op, number, prefix)
-        elif number == op.tail:
-            count_tail(op, number, prefix)
         else:
             stop = min(stop, start + budget)
             _extend(op, number, prefix, start, stop)
@@ -187,9 +185,12 @@ def _passes(filter_count: int, filters: Array, row: Array) -> bool:
 
 @kernel
 def _push_or_list(op: BigJoin, number: int, row: Array, columns: int, weight: int) -> None:
-    """Push a row to a level, or list it if it is complete."""
+    """Push a row to a level, count what the tail makes of it, or list it if it is complete."""
     if number < op.level_count:
-        _push(op, number, row, weight)
+        if number == op.tail and op.values.address == 0:
+            count_tail(op, number, row, weight)
+        else:
+            _push(op, number, row, weight)
         return
     listed = op.out[(columns + 1) * op.out_count :]
     for column in range(columns):

@@ -31,21 +31,23 @@ one are looked up in it. Not measured."""
 
 
 @kernel
-def count_tail(op: BigJoin, first: int, prefix: Prefix) -> None:
+def count_tail(op: BigJoin, first: int, values: Array, weight: int) -> None:
     """Add to the total the number of rows to which the tail, from level `first` on, extends a prefix."""
-    total = prefix.weight
+    total = weight
     for number in range(first, op.level_count):
         level = level_at(op, number)
-        least = open_lists(level, prefix.values)
+        least = open_lists(level, values)
         if least < 0:
             return
+        if number == first:
+            op.proposals += size_of(extender_at(level.extenders, least)) if level.bound < 0 else 1
         count, extenders = level.extender_count, level.extenders
         if count == 1 and is_plain(extender_at(extenders, 0)):
             found = size_of(extender_at(extenders, 0))
         elif count == 2 and _can_intersect(extenders, count):
             found = _count_common(op, extender_at(extenders, 0), extender_at(extenders, 1))
         elif count > 2 and _can_intersect(extenders, count):
-            found = _intersect_all(op, number, extenders, count)
+            found = _count_all(op, number, extenders, count)
         else:
             found = _sum_weights(op, extenders, count, least)
         total = product(op, total, found)
@@ -147,9 +149,26 @@ def _intersect_two(op: BigJoin, extenders: Array) -> int:
 
 @kernel
 def _intersect_all(op: BigJoin, number: int, extenders: Array, count: int) -> int:
-    """Write the intersection of several lists to `result`; return its size.
+    """Write the intersection of several lists to `result`; return its size."""
+    extender = extender_at(extenders, _keep_others(op, number, extenders, count))
+    return intersect(op.kept_list, op.kept_size, _list_of(extender), size_of(extender), 0, op.result)
 
-    The intersection of all lists but one is kept, and used again as long as only that one changes.
+
+@kernel
+def _count_all(op: BigJoin, number: int, extenders: Array, count: int) -> int:
+    """Count the numbers of several lists."""
+    extender = extender_at(extenders, _keep_others(op, number, extenders, count))
+    kept, kept_size, scanned, size = op.kept_list, op.kept_size, _list_of(extender), size_of(extender)
+    if op.stamps.address != 0 and size <= MAX_SCAN_RATIO * kept_size:
+        return _count_by_stamps(op, kept, kept_size, scanned, size)
+    if size <= kept_size:
+        return _count_by_search(scanned, size, kept, kept_size)
+    return _count_by_search(kept, kept_size, scanned, size)
+
+
+@kernel
+def _keep_others(op: BigJoin, number: int, extenders: Array, count: int) -> int:
+    """Keep the intersection of all lists but one, as long as only that one changes; return the number of its extender.
     """
     changed, last = 0, count - 1
     for which in range(count):
@@ -160,8 +179,7 @@ def _intersect_all(op: BigJoin, number: int, extenders: Array, count: int) -> in
     if changed > 1 or op.kept_level != number or op.kept_but != last:
         _keep_intersection(op, extenders, count, last)
         op.kept_level = number
-    extender = extender_at(extenders, last)
-    return intersect(op.kept_list, op.kept_size, _list_of(extender), size_of(extender), 0, op.result)
+    return last
 
 
 @kernel
@@ -178,6 +196,7 @@ def _keep_intersection(op: BigJoin, extenders: Array, count: int, but: int) -> N
             kept = target
     op.kept_list = kept
     op.kept_size = size
+    op.stamped_list = Array32(0)  # its memory may have other numbers now
     op.kept_but = but
 
 

@@ -189,6 +189,8 @@ def _bounded(where: str, type_: Type, values: np.ndarray) -> np.ndarray:
             found, declared = (_span(type_, *each) for each in ((low, high), (type_.low, type_.high)))
             actual = f"{where}: {found}, declared {declared}"
             raise DeltamarkError("a value outside its bounds", actual, "declare wider bounds")
+    if values.dtype.isnative and values.dtype.itemsize == type_.width:
+        values = values.view(f"i{type_.width}")  # of unsigned numbers, whose bounds are checked, or of conditions
     return np.ascontiguousarray(values, dtype=f"i{type_.width}")
 
 

@@ -227,7 +227,8 @@ class StageOutputs:
             self._add(Edge(name, stage, to, by, fields, is_summed), at)
             rows = min(node.schema.rows, base_rows(node))
             rows = rows // self._shards + 1 if to == "owner" else rows
-            self._inputs[key] = Input(name, schema=Schema(fields, rows))
+            parts = tuple(each.name for each in fields if is_summed and each.name.startswith(SUM))
+            self._inputs[key] = Input(name, schema=Schema(fields, rows), wide=parts)
         return self._inputs[key]
 
     def send_answer(self, root: Node, at: Location) -> None:

@@ -92,7 +92,7 @@ class Type:
 
     @property
     def width(self) -> int:
-        """Bytes of a value in the columns of an input: of an offset of a text, and all 8 of a number that may be NULL."""
+        """Bytes of a value in the columns of an input: 4 of an offset of a text, and 8 of a number that may be NULL."""
         if self.kind == "text":
             return 4
         return 8 if self.nullable else narrowest(self.low, self.high)

@@ -134,9 +134,10 @@ class Dataset:
         return [(piece.indices if kind == "code" else piece).to_numpy() for piece in columns]
 
     def _narrow_pieces(self, name: str, column: str) -> list[Values]:
-        pieces, of, files = self.pieces(name, column), self.relations[name].column(column), self.manifest.relations[name]
+        pieces, of = self.pieces(name, column), self.relations[name].column(column)
         if of.nullable or of.kind not in NARROW:
             return pieces
+        files = self.manifest.relations[name]
         low, high = (0, files.dictionaries[column] - 1) if of.kind == "code" else map(int, files.bounds[column])
         dtype = next((each for each in (np.int8, np.int16, np.int32) if _fits(each, low, high)), np.int64)
         return [np.asarray(piece, dtype) for piece in pieces]

@@ -10,7 +10,16 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import cast
 
-from deltamark.dataflow.kernels.core.blocks import Array, Array16, Array32, Cell, Signed8, SizedOperator, Vector, vector_at
+from deltamark.dataflow.kernels.core.blocks import (
+    Array,
+    Array16,
+    Array32,
+    Cell,
+    Signed8,
+    SizedOperator,
+    Vector,
+    vector_at,
+)
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import CHUNK, prefetch_ahead, prefetch_chunk
 from deltamark.dataflow.kernels.core.steps import step

@@ -117,7 +117,8 @@ def narrowest(low: int, high: int) -> int:
     >>> narrowest(-128, 127), narrowest(0, 128), narrowest(0, 1 << 31)
     (1, 2, 8)
     """
-    return next((width for width in (1, 2, 4) if -1 << 8 * width - 1 <= low and high < 1 << 8 * width - 1), 8)
+    bits = max(high, ~low).bit_length() + 1
+    return 1 if bits <= 8 else 2 if bits <= 16 else 4 if bits <= 32 else 8
 
 
 TOO_WIDE = "a value may not fit in 64 bits"

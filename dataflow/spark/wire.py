@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from deltamark.dataflow.batch import Batch, Column, merged, trusted
 from deltamark.dataflow.spark.messages import Message
-from deltamark.dataflow.spark.planning.staged_plan import Edge
+from deltamark.dataflow.spark.planning.staged_plan import Edge, fed_width
 from deltamark.dataflow.types import Field, Type, narrowest, nullable_texts
 
 TIME, DIFF, FIRST_TIME = "time", "diff", b"since"
@@ -65,14 +65,14 @@ def _pack(fields: Sequence[Field], batch: Batch) -> bytes:
 def _read(fields: Sequence[Field], content: bytes) -> Batch:
     reader = pa.ipc.open_stream(content)
     rows, first = reader.read_next_batch(), int(reader.schema.metadata[FIRST_TIME])
-    columns = {field.name: _column(rows.column(str(number)), field.type) for number, field in enumerate(fields)}
+    columns = {field.name: _column(rows.column(str(number)), field) for number, field in enumerate(fields)}
     has_weights = DIFF in rows.schema.names
     diff = rows.column(DIFF).to_numpy().astype(np.int64) if has_weights else np.ones(rows.num_rows, dtype=np.int64)
     return Batch(rows.column(TIME).to_numpy().astype(np.int64) + first, diff, columns)
 
 
-def _column(values: pa.Array, type_: Type) -> Column:
-    return values if type_.kind == "text" else values.to_numpy().astype(f"i{type_.width}", copy=False)
+def _column(values: pa.Array, field: Field) -> Column:
+    return values if field.type.kind == "text" else values.to_numpy().astype(f"i{fed_width(field)}", copy=False)
 
 
 def _wire_type(type_: Type) -> np.dtype:

@@ -36,8 +36,9 @@ class EachBatch(NamedTuple):
 class Batch:
     """Changes of a collection: each row has a time, a signed weight (`diff`) and a value in every column.
 
-    Times do not decrease. Numbers are int64 arrays (dates and codes may be int32), decimals are scaled to integers, and
-    conditions are bools, or 1 and 0, which an answer has. Doubles are float arrays; an answer has the int64 arrays that
+    Times do not decrease. Numbers are arrays of integers, decimals are scaled to integers, and conditions are bools, or
+    1 and 0, which an answer has. An input reads integers of as few bytes as the bounds of the column need, so a feed
+    converts those of other types; an answer has int64. Doubles are float arrays; an answer has the int64 arrays that
     store them, from which `arrow_changes` makes doubles. A text column is an Arrow array or a sequence of str, and in
     an answer an array of str and None. A nullable column is an Arrow array with nulls, or an integer array in which
     `types.NULL` marks the missing values. Lists of ints are converted when they are fed.

@@ -1,6 +1,6 @@
 """Types of columns, with the bounds from which the planner chooses indexes and proves that numbers fit in 64 bits.
 
-At run time every column is an array of int64; dates and codes of an input are int32.
+At run time every column is an array of int64; a column of an input has as few bytes a value as its bounds need.
 
 int    a number times 10**scale, within low..high
 date   days since 1970-01-01
@@ -92,8 +92,10 @@ class Type:
 
     @property
     def width(self) -> int:
-        """Bytes of a value in the columns of an input."""
-        return 4 if self.kind == "text" or (self.kind in ("date", "code") and not self.nullable) else 8
+        """Bytes of a value in the columns of an input: 4 of an offset of a text, and 8 of a number that may be NULL."""
+        if self.kind == "text":
+            return 4
+        return 8 if self.nullable else narrowest(self.low, self.high)
 
     @property
     def stored_width(self) -> int:
@@ -107,6 +109,16 @@ class Type:
         integer(0, 9).or_null()
         """
         return replace(self, nullable=True)
+
+
+def narrowest(low: int, high: int) -> int:
+    """Return the least number of bytes, 1, 2, 4 or 8, in which a signed number from low to high fits.
+
+    >>> narrowest(-128, 127), narrowest(0, 128), narrowest(0, 1 << 31)
+    (1, 2, 8)
+    """
+    bits = max(high, ~low).bit_length() + 1
+    return 1 if bits <= 8 else 2 if bits <= 16 else 4 if bits <= 32 else 8
 
 
 TOO_WIDE = "a value may not fit in 64 bits"

@@ -15,13 +15,14 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
 from deltamark.datagen.manifest import Chunk, Manifest, read_manifest
 from deltamark.datagen.positions import Rows, Values, concatenated_ranges, cut, values_at
-from deltamark.datagen.schema import FIRST_SCHEMA, NULL, Column, Relations
+from deltamark.datagen.schema import FIRST_SCHEMA, NARROW, NULL, Column, Relations
 from deltamark.errors import DeltamarkError, is_memory, refused
 
 
@@ -36,6 +37,8 @@ class Dataset:
         self._first = cache(self._first_members)
         self.pieces = cache(self._pieces)
         """The values of a column, one array for each file: pieces(relation, column)."""
+        self.narrow_pieces = cache(self._narrow_pieces)
+        """The values of a column in as few bytes as its bounds need: copies in memory, made once."""
 
     @classmethod
     def open(cls, directory: Path) -> Dataset:
@@ -130,6 +133,15 @@ class Dataset:
             return columns
         return [(piece.indices if kind == "code" else piece).to_numpy() for piece in columns]
 
+    def _narrow_pieces(self, name: str, column: str) -> list[Values]:
+        pieces, of = self.pieces(name, column), self.relations[name].column(column)
+        if of.nullable or of.kind not in NARROW:
+            return pieces
+        files = self.manifest.relations[name]
+        low, high = (0, files.dictionaries[column] - 1) if of.kind == "code" else map(int, files.bounds[column])
+        dtype = next((each for each in (np.int8, np.int16, np.int32) if _fits(each, low, high)), np.int64)
+        return [np.asarray(piece, dtype) for piece in pieces]
+
     def _check_values(self, name: str, column: Column, file: int) -> None:
         stored, files = self._batch(name, file).column(column.name), self.manifest.relations[name]
         path = self.directory / files.chunks[file].file
@@ -189,6 +201,11 @@ def map_batch(directory: Path, chunk: Chunk, schema: pa.Schema) -> pa.RecordBatc
         if column.null_count and not field.nullable:
             raise _damaged(path, f"{column.null_count} values of {field.name} are missing")
     return batches[0]
+
+
+def _fits(dtype: type[np.signedinteger[Any]], low: int, high: int) -> bool:
+    """Return whether an integer type has all numbers from low to high."""
+    return int(np.iinfo(dtype).min) <= low and high <= int(np.iinfo(dtype).max)
 
 
 def _check_offsets(texts: pa.StringArray, column: Column, path: Path) -> None:

@@ -1,8 +1,9 @@
 """The feed: a workload cut into physical batches of columns for an engine.
 
 A row of relation r has the time 8 * (round // logical) + rank(r). A physical batch consists of P logical batches, and P
-may change from batch to batch. The columns of a batch are views of the mapped files if its rows are consecutive in one
-file, and copies otherwise.
+may change from batch to batch. Numbers have as few bytes as the bounds of their column need: they are
+converted when the feed is made. The columns of a batch are views of the texts in mapped files and of these numbers if
+its rows are consecutive in one file, and copies otherwise.
 """
 
 from __future__ import annotations
@@ -117,7 +118,7 @@ class _Reader:
         self._dataset = dataset
         self._unchecked = set(range(len(dataset.manifest.relations[name].chunks)))
         """Files from which no row was read yet."""
-        self._columns = [(column, dataset.pieces(name, column)) for column in columns]
+        self._columns = [(column, dataset.narrow_pieces(name, column)) for column in columns]
         of = map(dataset.relations[name].column, columns)
         self._nullable = tuple(column.name for column in of if column.kind == "text" and column.nullable)
         self._addresses = [

@@ -44,6 +44,9 @@ those to which most rows refer leave and come back in `hot`.
 
 ROLES: tuple[Role, ...] = get_args(Role)
 
+NARROW: tuple[ColumnKind, ...] = ("int", "decimal", "date", "timestamp", "code")
+"""The kinds of columns that a feed has in as few bytes as their bounds need."""
+
 ARROW_TYPES: dict[ColumnKind, pa.DataType] = {
     "int": pa.int64(),
     "decimal": pa.int64(),

@@ -10,7 +10,16 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import cast
 
-from deltamark.dataflow.kernels.core.blocks import Array, Array32, Cell, SizedOperator, Vector, vector_at
+from deltamark.dataflow.kernels.core.blocks import (
+    Array,
+    Array16,
+    Array32,
+    Cell,
+    Signed8,
+    SizedOperator,
+    Vector,
+    vector_at,
+)
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import CHUNK, prefetch_ahead, prefetch_chunk
 from deltamark.dataflow.kernels.core.steps import step
@@ -22,7 +31,7 @@ class FilterRangeBlock(SizedOperator):
 
     values: Vector
     width: int
-    """Bytes of a value: 8 or 4."""
+    """Bytes of a value."""
     low: int
     high: int
     selected: int
@@ -122,28 +131,34 @@ class UnpackBlock(SizedOperator):
 
 @kernel
 def filter_range(op: FilterRangeBlock) -> None:
+    """Narrow a selection to a range of values."""
+    width, values = op.width, op.values
+    if width == 8:
+        _keep_range(op, values)
+    elif width == 4:
+        _keep_range(op, Array32(values))
+    elif width == 2:
+        _keep_range(op, Array16(values))
+    else:
+        _keep_range(op, Signed8(values))
+
+
+@kernel
+def _keep_range(op: FilterRangeBlock, values: Array) -> None:
     """Narrow a selection without branches: every row number is written, and only the end moves."""
-    size, values, low, high, out, kept = op.size, op.values, op.low, op.high, op.out, 0
-    narrow = Array32(values)
-    if op.selected == 0 and op.width == 8:
+    size, width, low, high, out, kept = op.size, op.width, op.low, op.high, op.out, 0
+    if op.selected == 0:
         for chunk in range(0, size, CHUNK):
-            prefetch_ahead(values[chunk:].address, 8)
+            prefetch_ahead(values[chunk:].address, width)
             for at in range(chunk, min(chunk + CHUNK, size)):
                 value = values[at]
                 out[kept] = at
                 kept += (value >= low) & (value <= high)
-    elif op.selected == 0:
-        for chunk in range(0, size, CHUNK):
-            prefetch_ahead(narrow[chunk:].address, 4)
-            for at in range(chunk, min(chunk + CHUNK, size)):
-                value = narrow[at]
-                out[kept] = at
-                kept += (value >= low) & (value <= high)
     else:
-        selected, wide = vector_at(op.selected), op.width == 8
+        selected = vector_at(op.selected)
         for index in range(size):
             at = selected[index]
-            value = values[at] if wide else narrow[at]
+            value = values[at]
             out[kept] = at
             kept += (value >= low) & (value <= high)
     op.out_size = kept
@@ -168,27 +183,37 @@ def filter_true(op: FilterTrueBlock) -> None:
 @kernel
 def take(op: TakeBlock) -> None:
     """Copy the selected values of a column."""
-    size, source, result, wide = op.size, op.source, op.result, op.width == 8
-    narrow = Array32(source)
+    width, source = op.width, op.source
+    if width == 8:
+        _copy(op, source)
+    elif width == 4:
+        _copy(op, Array32(source))
+    elif width == 2:
+        _copy(op, Array16(source))
+    else:
+        _copy(op, Signed8(source))
+
+
+@kernel
+def _copy(op: TakeBlock, source: Array) -> None:
+    """Copy the selected values; rows that follow each other are copied in chunks."""
+    size, width, result = op.size, op.width, op.result
     if op.selected == 0:
         for at in range(size):
-            result[at] = source[at] if wide else narrow[at]
+            result[at] = source[at]
         return
     selected = vector_at(op.selected)
     for start in range(0, size, CHUNK):
         rows, out, ahead = selected[start:], result[start:], start + CHUNKS_AHEAD * CHUNK
         if ahead + CHUNK <= size and selected[ahead + CHUNK - 1] - selected[ahead] == CHUNK - 1:
-            prefetch_chunk(source.address + selected[ahead] * op.width, op.width)
+            prefetch_chunk(source.address + selected[ahead] * width, width)
         if start + CHUNK <= size and rows[CHUNK - 1] - rows[0] == CHUNK - 1 and _are_successive(rows):
             first = rows[0]
             for at in range(CHUNK):
-                out[at] = source[first + at] if wide else narrow[first + at]
-        elif wide:
-            for at in range(min(CHUNK, size - start)):
-                out[at] = source[rows[at]]
+                out[at] = source[first + at]
         else:
             for at in range(min(CHUNK, size - start)):
-                out[at] = narrow[rows[at]]
+                out[at] = source[rows[at]]
 
 
 CHUNKS_AHEAD = 4

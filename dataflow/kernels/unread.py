@@ -7,7 +7,7 @@ before the feed is cut: otherwise, a join would pair the row with all its partne
 from __future__ import annotations
 
 from deltamark.dataflow.kernels.batches import first_after
-from deltamark.dataflow.kernels.core.blocks import Array, Array8, Array32
+from deltamark.dataflow.kernels.core.blocks import Array, Array8, Array16, Array32
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.program import InputBlock, ProgramBlock
 from deltamark.dataflow.kernels.text.functions import equal_bytes
@@ -63,6 +63,7 @@ def _equal(block: InputBlock, a: int, b: int) -> bool:
         elif (
             (width == 8 and Array(base)[a] != Array(base)[b])
             or (width == 4 and Array32(base)[a] != Array32(base)[b])
+            or (width == 2 and Array16(base)[a] != Array16(base)[b])
             or (width == 1 and Array8(base)[a] != Array8(base)[b])
         ):
             return False

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from deltamark.dataflow.builder.program import CellAddress, VectorAddress
 from deltamark.dataflow.builder.stream import Selection, Stream
 from deltamark.dataflow.builder.texts import TextCells, hashes, numbers_of, texts_of_numbers
-from deltamark.dataflow.kernels.core.blocks import Array, Array32, Cell, Vector, Vectors
+from deltamark.dataflow.kernels.core.blocks import Array, Array16, Array32, Cell, Signed8, Vector, Vectors
 from deltamark.dataflow.kernels.core.dispatcher import kernel
 from deltamark.dataflow.kernels.core.intrinsics import CHUNK, prefetch_ahead
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
@@ -124,7 +124,7 @@ class DealBlock(Meeting):
     """The number of key columns by which rows are partitioned; 0 if the first worker owns all rows."""
     key_columns: Vectors
     width: int
-    """Bytes of a value of the only key column: 8 or 4."""
+    """Bytes of a value of the only key column."""
     low: int
     reciprocal: int
     """Not 0 if the keys from `low` up are partitioned in blocks: see `key_partition`."""
@@ -171,16 +171,24 @@ def deal(op: DealBlock) -> int:
 @kernel
 def _find_owners(op: DealBlock, start: int, stop: int) -> None:
     """Find the owners of a range of rows, by loops without branches that process several rows at once."""
-    inverse, low, workers, values, owners = op.reciprocal, op.low, op.workers, op.key_columns[0], op.owners
-    narrow = Array32(values)
-    if inverse == 0:
-        hash_owners(op.key_columns, op.keys, workers, owners, start, stop)
-    elif op.width == 8:
-        for at in range(start, stop):
-            owners[at] = owner_of(values[at], low, workers, inverse)
+    width, keys = op.width, op.key_columns[0]
+    if op.reciprocal == 0:
+        hash_owners(op.key_columns, op.keys, op.workers, op.owners, start, stop)
+    elif width == 8:
+        _find_owners_by(op, keys, start, stop)
+    elif width == 4:
+        _find_owners_by(op, Array32(keys), start, stop)
+    elif width == 2:
+        _find_owners_by(op, Array16(keys), start, stop)
     else:
-        for at in range(start, stop):
-            owners[at] = owner_of(narrow[at], low, workers, inverse)
+        _find_owners_by(op, Signed8(keys), start, stop)
+
+
+@kernel
+def _find_owners_by(op: DealBlock, keys: Array, start: int, stop: int) -> None:
+    low, workers, inverse, owners = op.low, op.workers, op.reciprocal, op.owners
+    for at in range(start, stop):
+        owners[at] = owner_of(keys[at], low, workers, inverse)
 
 
 @kernel
@@ -219,13 +227,17 @@ def _list_share(op: DealBlock, start: int, stop: int, message: Array, workers: i
 @kernel
 def _common_owner(op: DealBlock, start: int, stop: int) -> int:
     """Return the owner of a range of rows whose keys lie in one block; -1 if they do not, or have no blocks."""
-    values = op.key_columns[0]
+    width, keys = op.width, op.key_columns[0]
     if op.reciprocal == 0:
         return -1
-    if op.width == 8:
-        block = common_block(values, op.low, start, stop)
+    if width == 8:
+        block = common_block(keys, op.low, start, stop)
+    elif width == 4:
+        block = common_block(Array32(keys), op.low, start, stop)
+    elif width == 2:
+        block = common_block(Array16(keys), op.low, start, stop)
     else:
-        block = common_block(Array32(values), op.low, start, stop)
+        block = common_block(Signed8(keys), op.low, start, stop)
     return owner_of_block(block, op.workers, op.reciprocal) if block >= 0 else -1
 
 

@@ -21,14 +21,22 @@ NO_ARRAY = NO_VECTOR, 0
 
 @dataclass(frozen=True, eq=False)
 class Input(Node):
-    """A relation that is fed from outside. key: columns in whose values no two live rows agree; () if unknown."""
+    """A relation that is fed from outside.
+
+    key: columns in whose values no two live rows agree; () if unknown. wide: columns of 8 bytes whatever their bounds.
+    """
 
     name: str
     key: Keys = ()
+    wide: Keys = ()
 
     def description(self, required: Collection[str]) -> str:
         names, number = [name for name in self.schema.names if name in required], len(self.schema.names)
         return f"{self.name} ({len(names)} of {number} columns){': ' if names else ''}{listed(names)}"
+
+    def width(self, name: str) -> int:
+        """Return the bytes of a value of a column."""
+        return 8 if name in self.wide else self.schema[name].width
 
     def required(self, columns: Sequence[str], reads: JoinReads) -> Iterable[Requirement]:
         return ()
@@ -107,7 +115,7 @@ class InputReader:
         """Read more columns. The input changes once all memory is reserved, so an error before leaves it as it was."""
         program, arrays = self._program, dict(self.arrays)
         for name in names:
-            for array, width in _arrays(name, self.node.schema[name]):
+            for array, width in _arrays(name, self.node.schema[name], self.node.width(name)):
                 arrays[array] = program.alias(), width
         cells, widths = (program.table([array[index] for array in arrays.values()]) for index in (0, 1))
         bases, words = program.words(max(len(arrays), 1)), InputBlock(self.block).as_words
@@ -119,9 +127,9 @@ def _text(arrays: Mapping[str, tuple[VectorAddress, int]], name: str) -> InputTe
     return InputText(*(arrays.get(f"{name}{suffix}", NO_ARRAY)[0] for suffix in ("", BYTES, MISSING)))
 
 
-def _arrays(name: str, type_: Type) -> list[tuple[str, int]]:
+def _arrays(name: str, type_: Type, width: int) -> list[tuple[str, int]]:
     """List the arrays of a column, with the bytes of their elements: 0 for the bytes of texts, which all rows share."""
-    arrays = [(name, type_.width)]
+    arrays = [(name, width)]
     if type_.kind == "text":
         arrays.append((f"{name}{BYTES}", 0))
         if type_.nullable:

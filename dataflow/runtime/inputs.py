@@ -189,7 +189,10 @@ def _bounded(where: str, type_: Type, values: np.ndarray) -> np.ndarray:
             found, declared = (_span(type_, *each) for each in ((low, high), (type_.low, type_.high)))
             actual = f"{where}: {found}, declared {declared}"
             raise DeltamarkError("a value outside its bounds", actual, "declare wider bounds")
-    return np.ascontiguousarray(values, dtype=f"i{type_.width}")
+    width, given = type_.width, values.dtype
+    if given.kind != "i" and given.isnative and given.itemsize == width:
+        values = values.view(f"i{width}")  # of unsigned numbers, whose bounds are checked, or of conditions
+    return np.ascontiguousarray(values, dtype=f"i{width}")
 
 
 def _span(type_: Type, low: int, high: int) -> str:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltamark.dataflow.batch import Batch, Column, trusted
-from deltamark.dataflow.spark.planning.staged_plan import SUM, Edge
+from deltamark.dataflow.spark.planning.staged_plan import SUM, Edge, fed_width
 from deltamark.dataflow.types import Field, nullable_texts
 from deltamark.errors import DeltamarkError
 
@@ -160,4 +160,4 @@ def _repeated(column: pa.ChunkedArray, field: Field, copies: int) -> Column:
     parts = column.chunks * copies
     if field.type.kind == "text":
         return pa.concat_arrays(parts)
-    return np.concatenate([part.to_numpy() for part in parts]).astype(f"i{field.type.width}", copy=False)
+    return np.concatenate([part.to_numpy() for part in parts]).astype(f"i{fed_width(field)}", copy=False)

@@ -65,11 +65,13 @@ def _fed(plans: LivePlans, batches: Mapping[str, Batch]) -> dict[str, Batch]:
 
 
 def _columns_read(plans: LivePlans, name: str, batch: Batch) -> Batch:
-    """Select the columns that the program reads, and number the rows if the program reads ROW."""
-    columns: dict[str, Column] = {
-        column: np.arange(len(batch.time)) if column == ROW else batch.columns[column] for column in plans.inputs[name]
-    }
-    return trusted(batch.time, batch.diff, columns, nullable=plans.worker.bindings[name].nullable)
+    """Select the columns that the program reads, in its widths, and number the rows if the program reads ROW."""
+    binding, columns = plans.worker.bindings[name], dict[str, Column]()
+    for column in plans.inputs[name]:
+        values = np.arange(len(batch.time)) if column == ROW else batch.columns[column]
+        is_number = isinstance(values, np.ndarray)
+        columns[column] = np.ascontiguousarray(values, f"i{binding.widths[column]}") if is_number else values
+    return trusted(batch.time, batch.diff, columns, nullable=binding.nullable)
 
 
 def _with_texts(output: StageOutput, changes: Batch, batches: Mapping[str, Batch]) -> Batch:

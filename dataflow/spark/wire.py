@@ -14,8 +14,8 @@ import pyarrow as pa
 
 from deltamark.dataflow.batch import Batch, Column, merged, trusted
 from deltamark.dataflow.spark.messages import Message
-from deltamark.dataflow.spark.planning.staged_plan import Edge
-from deltamark.dataflow.types import Field, Type, nullable_texts
+from deltamark.dataflow.spark.planning.staged_plan import Edge, fed_width
+from deltamark.dataflow.types import Field, Type, narrowest, nullable_texts
 
 TIME, DIFF, FIRST_TIME = "time", "diff", b"since"
 
@@ -24,9 +24,6 @@ HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 
 RUN_BITS = 4
 """Runs of 2**RUN_BITS consecutive numeric keys have one owner, because they share cache lines of its indexes."""
-
-NARROW_TYPES = tuple((np.dtype(f"i{width}"), 1 << (8 * width - 1)) for width in (1, 2, 4))
-"""The integer types below 64 bits, narrowest first, with the smallest number that is too large for them."""
 
 
 def messages_for(edge: Edge, changes: Batch, *, shards: int, sender: int = 0) -> Iterator[Message]:
@@ -68,26 +65,22 @@ def _pack(fields: Sequence[Field], batch: Batch) -> bytes:
 def _read(fields: Sequence[Field], content: bytes) -> Batch:
     reader = pa.ipc.open_stream(content)
     rows, first = reader.read_next_batch(), int(reader.schema.metadata[FIRST_TIME])
-    columns = {field.name: _column(rows.column(str(number)), field.type) for number, field in enumerate(fields)}
+    columns = {field.name: _column(rows.column(str(number)), field) for number, field in enumerate(fields)}
     has_weights = DIFF in rows.schema.names
     diff = rows.column(DIFF).to_numpy().astype(np.int64) if has_weights else np.ones(rows.num_rows, dtype=np.int64)
     return Batch(rows.column(TIME).to_numpy().astype(np.int64) + first, diff, columns)
 
 
-def _column(values: pa.Array, type_: Type) -> Column:
-    return values if type_.kind == "text" else values.to_numpy().astype(f"i{type_.width}", copy=False)
+def _column(values: pa.Array, field: Field) -> Column:
+    return values if field.type.kind == "text" else values.to_numpy().astype(f"i{fed_width(field)}", copy=False)
 
 
 def _wire_type(type_: Type) -> np.dtype:
-    return np.dtype(np.int64) if type_.nullable or type_.kind == "short" else _narrowest(type_.low, type_.high)
+    return np.dtype(f"i{8 if type_.nullable else narrowest(type_.low, type_.high)}")
 
 
 def _narrowed(values: np.ndarray) -> np.ndarray:
-    return values.astype(_narrowest(int(values.min()), int(values.max())), copy=False)
-
-
-def _narrowest(low: int, high: int) -> np.dtype:
-    return next((dtype for dtype, end in NARROW_TYPES if -end <= low and high < end), np.dtype(np.int64))
+    return values.astype(f"i{narrowest(int(values.min()), int(values.max()))}", copy=False)
 
 
 def _by_owner(edge: Edge, batch: Batch, shards: int) -> Iterator[tuple[int, Batch]]:

@@ -125,7 +125,8 @@ class SqlRows:
         absent = _absent(column, values)
         match column.kind:
             case "int" | "timestamp":
-                return pa.array(values, None if column.kind == "int" else pa.timestamp("us"), mask=absent)
+                numbers = np.asarray(values, np.int64)
+                return pa.array(numbers, None if column.kind == "int" else pa.timestamp("us"), mask=absent)
             case "double":
                 return pa.array(doubles(np.asarray(values)), mask=absent)
             case "date":
@@ -153,9 +154,10 @@ def _absent(column: Column, values: Values) -> np.ndarray | None:
 
 
 def _decimals(column: Column, words: np.ndarray, absent: np.ndarray | None) -> pa.Array:
-    """Widen decimals of 64 bits to 128."""
+    """Widen decimals to 128 bits."""
     wide = np.empty((len(words), 2), dtype=np.int64)
-    wide[:, 0], wide[:, 1] = words, words >> 63
+    wide[:, 0] = words
+    wide[:, 1] = wide[:, 0] >> 63
     present = None if absent is None else pa.array(~absent).buffers()[1]
     type_ = pa.decimal128(max(column.digits, LEAST_DIGITS), column.scale)
     return pa.Array.from_buffers(type_, len(words), [present, pa.py_buffer(wide)])

@@ -203,7 +203,7 @@ def test_real_data_is_cut_into_the_workload(chunked, name, logical, physical):
 def test_an_insert_within_a_file_is_a_view(sf001):
     feed = Feed(workload(sf001, "insert"), {"lineitem": ["orderkey", "shipmode", "comment"]})
     (delta,) = feed.take(1000)
-    whole = sf001.pieces("lineitem", "orderkey")[0]
+    whole = sf001.narrow_pieces("lineitem", "orderkey")[0]
     assert delta.columns["orderkey"].base is whole or np.shares_memory(delta.columns["orderkey"], whole)
     stored = sf001.table("lineitem").column("comment").chunk(0)
     assert delta.columns["comment"].buffers()[2].address == stored.buffers()[2].address

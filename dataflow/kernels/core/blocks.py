@@ -26,7 +26,7 @@ from __future__ import annotations
 import ctypes
 import operator
 from collections.abc import Callable, Sequence
-from typing import Annotated, Any, ClassVar, Self, get_args, get_origin, get_type_hints, overload
+from typing import Annotated, Any, ClassVar, Self, TypeAlias, get_args, get_origin, get_type_hints, overload
 
 from llvmlite import ir
 from numba import types
@@ -60,6 +60,9 @@ from deltamark.dataflow.kernels.core.guard import check_view, guard
 
 
 Values = Sequence[ir.Value]
+
+Element: TypeAlias = ctypes.c_int64 | ctypes.c_int32 | ctypes.c_int16 | ctypes.c_int8 | ctypes.c_uint8
+"""An element of an array in Python."""
 
 
 class AddressType(types.Type):
@@ -129,13 +132,15 @@ def _unbox(_kind: AddressType, value: ir.Value, context: Any) -> NativeValue:
     return NativeValue(word, is_error=cgutils.is_not_null(context.builder, context.pyapi.err_occurred()))
 
 
-def _load(context: CPUContext, builder: ir.IRBuilder, base: ir.Value, index: ir.Value, bits: int = 64) -> ir.Value:
+def _load(
+    context: CPUContext, builder: ir.IRBuilder, base: ir.Value, index: ir.Value, bits: int = 64, *, signed: bool = True
+) -> ir.Value:
     guard(context, builder, base, index, bits // 8)
     pointer = builder.inttoptr(base, ir.IntType(bits).as_pointer())
     value = builder.load(builder.gep(pointer, [index]))
     if bits == 64:
         return value
-    return builder.zext(value, WORD) if bits == 8 else builder.sext(value, WORD)
+    return builder.sext(value, WORD) if signed else builder.zext(value, WORD)
 
 
 def _store(
@@ -212,7 +217,8 @@ class _SetItem(AbstractTemplate):
 @lower_builtin(operator.getitem, ArrayType, types.Integer)
 def _get_item(context: CPUContext, builder: ir.IRBuilder, sig: Signature, args: Values) -> ir.Value:
     base, index = args
-    return _load(context, builder, base, index, sig.args[0].cls.bits)
+    cls = sig.args[0].cls
+    return _load(context, builder, base, index, cls.bits, signed=cls.is_signed)
 
 
 @lower_builtin(operator.getitem, TableType, types.Integer)
@@ -255,7 +261,8 @@ class Array:
 
     layout: ClassVar[str] = "array"
     bits: ClassVar[int] = 64
-    _element: ClassVar[type[ctypes.c_int64 | ctypes.c_int32 | ctypes.c_uint8]] = ctypes.c_int64
+    is_signed: ClassVar[bool] = True
+    _element: ClassVar[type[Element]] = ctypes.c_int64
 
     def __init__(self, address: int | Array) -> None:
         self.address: int = address.address if isinstance(address, Array) else address
@@ -273,7 +280,7 @@ class Array:
     def __setitem__(self, at: int, value: int) -> None:
         self._at(at).value = value
 
-    def _at(self, at: int) -> ctypes.c_int64 | ctypes.c_int32 | ctypes.c_uint8:
+    def _at(self, at: int) -> Element:
         size = self.bits // 8
         check_view(self.address + size * at, size)
         return self._element.from_address(self.address + size * at)
@@ -285,10 +292,22 @@ class Array32(Array):
     bits, _element = 32, ctypes.c_int32
 
 
-class Array8(Array):
-    """Bytes at an address."""
+class Array16(Array):
+    """An array of int16 at an address."""
 
-    bits, _element = 8, ctypes.c_uint8
+    bits, _element = 16, ctypes.c_int16
+
+
+class Signed8(Array):
+    """An array of int8 at an address."""
+
+    bits, _element = 8, ctypes.c_int8
+
+
+class Array8(Array):
+    """Bytes at an address: numbers without a sign."""
+
+    bits, is_signed, _element = 8, False, ctypes.c_uint8
 
 
 class AddressTable:
@@ -348,7 +367,7 @@ def vector_at(cell: int) -> Array:
 
 register_jitable(vector_at)
 
-for _kind in (Array, Array32, Array8, Arrays, Cells, Vectors):
+for _kind in (Array, Array32, Array16, Signed8, Array8, Arrays, Cells, Vectors):
     declare(_kind)
 
 

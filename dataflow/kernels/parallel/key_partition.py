@@ -8,7 +8,7 @@ of its worker is known without a table, and an array indexed by places takes 1/w
 
 from __future__ import annotations
 
-from deltamark.dataflow.kernels.core.blocks import Array, Array32, Cell, Operator, Vector
+from deltamark.dataflow.kernels.core.blocks import Array, Cell, Operator, Vector
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import CHUNK
 from deltamark.dataflow.kernels.core.steps import step
@@ -96,7 +96,7 @@ def compact(op: CompactBlock) -> None:
 
 
 @inline
-def common_block(keys: Array | Array32, low: int, start: int, stop: int) -> int:
+def common_block(keys: Array, low: int, start: int, stop: int) -> int:
     """Return the block of a range of rows if their keys lie in one, or -1. Rows that arrive by key often do."""
     first = keys[start] - low
     different = (keys[stop - 1] - low) ^ first

@@ -200,6 +200,11 @@ class StagedPlan:
         return [output for output in self.stages[0] if min(output.edge.stage, MAX_SOURCES) == stage]
 
 
+def fed_width(field: Field) -> int:
+    """Return the bytes of a value in the column of an edge: 8 of a sum, whose parts in a log are beyond its bounds."""
+    return 8 if field.name.startswith(SUM) else field.type.width
+
+
 ROW_NUMBERS = Field(ROW, integer(0, 1 << 31))
 
 
@@ -227,7 +232,8 @@ class StageOutputs:
             self._add(Edge(name, stage, to, by, fields, is_summed), at)
             rows = min(node.schema.rows, base_rows(node))
             rows = rows // self._shards + 1 if to == "owner" else rows
-            self._inputs[key] = Input(name, schema=Schema(fields, rows))
+            wide = tuple(each.name for each in fields if each.name.startswith(SUM))
+            self._inputs[key] = Input(name, schema=Schema(fields, rows), wide=wide)
         return self._inputs[key]
 
     def send_answer(self, root: Node, at: Location) -> None:

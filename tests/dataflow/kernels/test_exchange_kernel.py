@@ -180,23 +180,24 @@ class Deal:
 
 @numbers_of_workers
 @pytest.mark.parametrize("least", [5, 2**62])
-@pytest.mark.parametrize("width", [4, 8])
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
 @pytest.mark.parametrize(("keys", "in_blocks"), KEYED.values(), ids=KEYED)
 def test_each_row_is_dealt_to_the_worker_to_which_it_would_be_sent(workers, keys, in_blocks, width, least):
     """A worker finds the owners of all rows, or of a share of them if these are many and have the same order."""
     rng, blocks = np.random.default_rng(workers), Blocks()
-    narrow = in_blocks and width == 4
+    width = width if in_blocks else 8
     columns = [blocks.vector() for _ in range(2)]
     owners = Exchange(workers, keys=keys, in_blocks=in_blocks, senders=1)
     op = Deal(
-        blocks, workers, columns, keys=keys, width=4 if narrow else 8,
+        blocks, workers, columns, keys=keys, width=width,
         reciprocal=reciprocal(workers) if in_blocks else 0, least_divided=least,
     )  # fmt: skip
     for size in (3, *rng.integers(0, 60, 2 * SLOTS).tolist()):
-        values = [LOW + 20 * rng.integers(600, size=size), rng.integers(3, size=size)]
+        keyed = rng.integers(-128, 128, size) if width == 1 else LOW + 20 * rng.integers(600, size=size)
+        values = [keyed, rng.integers(3, size=size)]
         for cell, each in zip(columns, values, strict=True):
-            kept = np.resize(each.astype(np.int32), size + size % 2).view(np.int64) if narrow else each
-            blocks.set_vector(cell, kept.tolist())
+            kept = np.resize(each.astype(f"i{width}"), -(-size * width // 8) * 8 // width)
+            blocks.set_vector(cell, kept.view(np.int64).tolist())
         rows = [(0, 1, int(key), int(other), at) for at, (key, other) in enumerate(zip(*values, strict=True))]
         sent = owners.run([rows, *[[]] * (workers - 1)])
         assert op.run(size) == [[row[-1] for row in part] for part in sent]

@@ -26,7 +26,7 @@ from deltamark.dataflow.kernels.expressions import (
 from deltamark.dataflow.types import LARGEST, NULL
 
 WORDS = st.sampled_from([NULL, NULL + 1, -1, 0, 1, LARGEST]) | st.integers(-5, 5) | st.integers(NULL, LARGEST)
-NARROW = st.integers(-5, 5) | st.integers(-(2**31), 2**31 - 1)
+WIDTHS = st.sampled_from([1, 2, 4, 8])
 BITS = st.integers(0, 1)
 
 BINARY = {
@@ -48,6 +48,12 @@ def rows_of(*columns):
     return st.lists(st.tuples(*columns), max_size=40)
 
 
+def numbers(width):
+    """Return the strategy of the signed numbers of some bytes, with the first and the last."""
+    low, high = -1 << 8 * width - 1, (1 << 8 * width - 1) - 1
+    return WORDS if width == 8 else st.sampled_from([low, high]) | st.integers(-5, 5) | st.integers(low, high)
+
+
 def arrays(rows, columns):
     return np.array(rows, np.int64).reshape(-1, columns).T
 
@@ -60,8 +66,8 @@ class Slice:
         self.result, self._size = self._blocks.vector(), self._blocks.cell(size)
 
     def vector(self, values, width=8):
-        """Return the cell of values of 8 or 4 bytes."""
-        content = np.array(values, np.int64 if width == 8 else np.int32).tobytes()
+        """Return the cell of values of some bytes."""
+        content = np.array(values, f"i{width}").tobytes()
         return self._blocks.cell(self.array(np.frombuffer(content.ljust(-(-len(content) // 8) * 8, b"\0"), np.int64)))
 
     def array(self, values):
@@ -150,9 +156,9 @@ def selection_of(rows, chosen):
 selections = st.none() | st.lists(BITS, min_size=40, max_size=40)
 
 
-@given(st.sampled_from([8, 4]), st.data(), selections)
+@given(WIDTHS, st.data(), selections)
 def test_a_take_copies_the_selected_values(width, data, chosen):
-    values = data.draw(st.lists(WORDS if width == 8 else NARROW, max_size=40))
+    values = data.draw(st.lists(numbers(width), max_size=40))
     selected = selection_of(range(len(values)), chosen)
     piece = Slice(len(selected))
     selection = 0 if chosen is None else piece.vector(selected)
@@ -161,9 +167,9 @@ def test_a_take_copies_the_selected_values(width, data, chosen):
     assert result == [values[row] for row in selected]
 
 
-@given(st.sampled_from([8, 4]), st.data(), selections, WORDS, WORDS)
+@given(WIDTHS, st.data(), selections, WORDS, WORDS)
 def test_a_range_keeps_the_selected_rows_within_its_bounds(width, data, chosen, low, high):
-    values = data.draw(st.lists(WORDS if width == 8 else NARROW, max_size=40))
+    values = data.draw(st.lists(numbers(width), max_size=40))
     selected = selection_of(range(len(values)), chosen)
     piece = Slice(len(selected))
     selection = 0 if chosen is None else piece.vector(selected)

@@ -21,31 +21,35 @@ sales = source("sales", {"shop": integer(0, 9), "price": integer(0, 99)}, rows=1
 NAMES = ["a", "b", "", "a longer text", "another text"]
 
 
-def test_the_updates_of_a_time_are_skipped_if_they_cancel_in_pairs():
-    rng, seen = np.random.default_rng(5), Counter()
+@pytest.mark.parametrize("width", [1, 2, 4, 8])
+def test_the_updates_of_a_time_are_skipped_if_they_cancel_in_pairs(width):
+    """The values differ in their last byte."""
+    rng, seen, step = np.random.default_rng(5), Counter(), 1 << 8 * (width - 1)
     for _ in range(500):
-        rows = [tuple(map(int, row)) for row in rng.integers(0, 3, size=(rng.integers(1, 4), 2))]
+        rows = [tuple(map(int, row)) for row in rng.integers(0, 3, size=(rng.integers(1, 4), 2)) * step]
         changes = [(0, -1, *row) for row in rows] + [(0, 1, *row) for row in rows]
         if rng.random() < 0.5:
             at = rng.integers(len(changes))
-            changes[at] = (0, changes[at][1], *rng.integers(0, 3, size=2).tolist())
+            changes[at] = (0, changes[at][1], *(rng.integers(0, 3, size=2) * step).tolist())
         if rng.random() < 0.2:
             changes.append((0, int(rng.choice([-1, 1])), 0, 0))
         changes.append((1, 1, 0, 0))
         pairs = zip(*([row for _, diff, *row in changes[:-1] if diff == sign] for sign in (-1, 1)), strict=False)
         cancel = len(changes) == 2 * len(rows) + 1 and all(one == other for one, other in pairs)
-        assert skipped(changes) == (2 * len(rows) if cancel else 0)
+        assert skipped(changes, width) == (2 * len(rows) if cancel else 0)
         seen[cancel] += 1
     assert min(seen.values()) > 50
 
 
-def skipped(changes):
-    """Return how many of some changes (time, diff, two values) are skipped."""
+def skipped(changes, width):
+    """Return how many of some changes (time, diff, two values) are skipped. width: bytes of a value."""
     blocks = Blocks()
-    times, diffs, *columns = (blocks.words(column) for column in zip(*changes, strict=True))
+    times, diffs, *values = zip(*changes, strict=True)
+    padded = [np.resize(np.array(each, f"i{width}"), 8 * len(each)).view(np.int64) for each in values]
+    times, diffs, *columns = map(blocks.words, (times, diffs, *padded))
     block = blocks.block(
         InputBlock, times=times, diffs=diffs, rows=len(changes), size=0, time=0, diff=0, columns=2,
-        bases=blocks.words(columns), widths=blocks.words([8, 8]),
+        bases=blocks.words(columns), widths=blocks.words([width, width]),
         skips_unread=1,
     )  # fmt: skip
     fields = dict.fromkeys(ProgramBlock.fields, 0) | {"inputs": 1, "input_blocks": blocks.words([block.address])}

@@ -10,7 +10,7 @@ import pytest
 from support.harness.programs import EXAMPLE
 
 from deltamark.dataflow.kernels.parallel.key_partition import MAX_WORKERS
-from deltamark.datagen.feed import TIMES_PER_ROUND, last_time
+from deltamark.datagen.feed import TIMES_PER_ROUND, Feed, last_time
 from deltamark.datagen.tpch import RELATIONS
 from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
@@ -19,6 +19,7 @@ from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.check.verify import digest_of
 from deltamark.harness.engines.base import AnswerEngine, StreamEngine
 from deltamark.harness.engines.embedded import EmbeddedEngine
+from deltamark.harness.engines.inputs import relation_source
 from deltamark.harness.engines.plans import columns_read
 from deltamark.harness.engines.registry import BUILT_IN, engine_class, known_engine, open_engine
 from deltamark.harness.measure.client import CellRequest
@@ -42,6 +43,20 @@ def outcome(dataset, cell, runs=2, compared=None):
     """Measure a cell; return its record."""
     expected = answers(dataset, cell) if compared is None else compared
     return measured(CellRequest(cell, runs, 60.0), expected, dataset, Mock()).fill(Record())
+
+
+@pytest.mark.parametrize("work", ["insert", "update:2", "churn:50"])
+def test_a_feed_has_numbers_of_the_width_that_the_engine_reads(chunked, work):
+    """The engine does not check the batches of a feed, so other widths would be read as other numbers."""
+    work = workload(chunked, work)
+    feed = Feed(work, {name: [each.name for each in of.columns] for name, of in RELATIONS.items()})
+    for _ in range(3):
+        for delta in feed.take(500):
+            schema = relation_source(delta.relation, work).schema
+            numbers = {name: each for name, each in delta.columns.items() if schema[name].kind != "text"}
+            assert {name: each.dtype.itemsize for name, each in numbers.items()} == {
+                name: schema[name].width for name in numbers
+            }
 
 
 @pytest.mark.draws(8)

@@ -234,6 +234,8 @@ def _copy(op: TakeBlock, source: Array) -> None:
 def take_repeated(op: TakeRepeatedBlock) -> None:
     """Copy the selected values, or point at the first ones of the source if all are equal."""
     source, selected, room = op.source, vector_at(op.selected), op.room
+    if op.size == 0:
+        return
     is_repeated = source[0] == source[op.source_size - 1] if op.input == 0 else InputBlock(op.input).inserts != 0
     if is_repeated:
         op.result = source.address

@@ -96,6 +96,8 @@ class Pointers:
     arrays: tuple[object, ...]
     sizes: dict[str, int]
     """Bytes of those arrays whose size does not follow from the number of rows."""
+    inserts: bool
+    """Whether all weights are 1."""
 
 
 def concatenated(batches: Sequence[Batch]) -> Batch:
@@ -150,7 +152,10 @@ def pointers_to(
             texts = _padded(values)
             arrays.append(texts)
             addresses[name], addresses[f"{name}{BYTES}"], sizes[f"{name}{BYTES}"] = _text_addresses(texts)
-    return Pointers(len(time), int(time[-1]), address_of(time), address_of(diff), addresses, tuple(arrays), sizes)
+    inserts = bool(diff[0] == 1 and (diff == 1).all())
+    return Pointers(
+        len(time), int(time[-1]), address_of(time), address_of(diff), addresses, tuple(arrays), sizes, inserts
+    )
 
 
 def trusted(

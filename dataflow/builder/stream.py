@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from deltamark.dataflow.builder.program import NO_VECTOR, CellAddress, Program, VectorAddress
+from deltamark.dataflow.builder.program import NO_VECTOR, BlockAddress, CellAddress, Program, VectorAddress
 from deltamark.dataflow.builder.texts import InputText
 from deltamark.dataflow.kernels import expressions
 from deltamark.dataflow.kernels.core.memory import view
@@ -76,6 +76,8 @@ class Stream:
     """Return a column of text as the feed has it, or None if the feed does not have it."""
     deferred: Mapping[str, Callable[[Stream, VectorAddress], VectorAddress]] = field(default_factory=dict)
     """Columns that cost less after a selection: append the computation for a stream of the rows at a selection."""
+    input: BlockAddress | None = None
+    """The input whose weights those of the rows are."""
     dealt: Selection | None = None
     """The rows of another stream that this one consists of, if no operator but the deal has selected them."""
 
@@ -109,6 +111,26 @@ class Stream:
             if name not in self.computed:
                 self.computed[name] = self.compute(name)
         return self.computed[name]
+
+    def take_times(self, stream: Stream, selection: VectorAddress) -> VectorAddress:
+        """Append the selection of another stream's times; return their cell."""
+        return self._take_repeated(stream, stream.time, 0, selection)
+
+    def take_weights(self, stream: Stream, selection: VectorAddress) -> VectorAddress:
+        """Append the selection of another stream's weights; return their cell."""
+        return self._take_repeated(stream, stream.diff, stream.input or 0, selection)
+
+    def _take_repeated(
+        self, stream: Stream, source: VectorAddress, input_: int, selection: VectorAddress
+    ) -> VectorAddress:
+        if stream.input is None:
+            return self.take(source, selection)
+        program, result = self.program, self.program.alias()
+        program.add(
+            expressions.TAKE_REPEATED, size=self.size, input=input_, source_size=stream.size, source=source,
+            selected=selection, room=program.read(program.vector()), result=result,
+        )  # fmt: skip
+        return result
 
     def take(self, source: VectorAddress, selection: VectorAddress, width: int = 8) -> VectorAddress:
         """Append the copy of a source's values at a selection of this stream's size, or of all; return its cell."""

@@ -23,6 +23,7 @@ from deltamark.dataflow.kernels.core.blocks import (
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
 from deltamark.dataflow.kernels.core.intrinsics import CHUNK, prefetch_ahead, prefetch_chunk
 from deltamark.dataflow.kernels.core.steps import step
+from deltamark.dataflow.kernels.program import InputBlock
 from deltamark.dataflow.types import NULL
 
 
@@ -55,6 +56,19 @@ class TakeBlock(SizedOperator):
     width: int
     selected: int
     result: Vector
+
+
+class TakeRepeatedBlock(SizedOperator):
+    """Takes the times or the weights of selected rows of an input, which are often all equal."""
+
+    input: int
+    """The input of weights, or 0 for times, which are in order."""
+    source_size: Cell
+    source: Vector
+    selected: int
+    room: Array
+    result: Cell
+    """The address of the result."""
 
 
 class BinaryBlock(SizedOperator):
@@ -216,6 +230,21 @@ def _copy(op: TakeBlock, source: Array) -> None:
                 out[at] = source[rows[at]]
 
 
+@kernel
+def take_repeated(op: TakeRepeatedBlock) -> None:
+    """Copy the selected values, or point at the first ones of the source if all are equal."""
+    source, selected, room = op.source, vector_at(op.selected), op.room
+    if op.size == 0:
+        return
+    is_repeated = source[0] == source[op.source_size - 1] if op.input == 0 else InputBlock(op.input).inserts != 0
+    if is_repeated:
+        op.result = source.address
+        return
+    for at in range(op.size):
+        room[at] = source[selected[at]]
+    op.result = room.address
+
+
 CHUNKS_AHEAD = 4
 """The chunks of selected rows between one that is copied and one that is prefetched. Not measured."""
 
@@ -339,6 +368,7 @@ def unpack(op: UnpackBlock) -> None:
 
 FILTER_RANGE = step(filter_range, idle=("size", "out_size"))
 FILTER_TRUE = step(filter_true, idle=("size", "out_size"))
+TAKE_REPEATED = step(take_repeated)
 TAKE, LOOKUP, MEMBER, CHOOSE, FILL = step(take), step(lookup), step(member), step(choose), step(fill)
 SET_BIT, PACK, UNPACK = step(set_bit), step(pack), step(unpack)
 ADD, SUBTRACT, MULTIPLY, QUOTIENT = step(add), step(subtract), step(multiply), step(quotient)

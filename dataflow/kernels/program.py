@@ -16,6 +16,8 @@ class InputBlock(Block):
 
     times: Array = NONE
     diffs: Array = NONE
+    inserts: int = 0
+    """Whether all weights are 1, so that those of any rows are those of the first ones."""
     rows: int = 0
     position: int = 0
     """The first row behind the current slice."""
@@ -203,7 +205,7 @@ def _bind(block: InputBlock, position: int, size: int) -> None:
     """Bind an input's cells to its rows from `position` on."""
     block.size = size
     block.time = block.times[position:].address
-    block.diff = block.diffs[position:].address
+    block.diff = block.diffs[0 if block.inserts != 0 else position :].address
     for column in range(block.columns):
         block.cells[column] = block.bases[column] + block.widths[column] * position
 
@@ -215,7 +217,7 @@ def take_slice(op: SliceBlock) -> None:
     first = block.own
     op.size = block.own_size
     op.time = block.times[first:].address
-    op.diff = block.diffs[first:].address
+    op.diff = block.diffs[0 if block.inserts != 0 else first :].address
     for column in range(op.columns):
         op.cells[column] = block.bases[column] + block.widths[column] * first
 

@@ -107,8 +107,9 @@ class InputReader:
         texts = {name: _text(arrays, name) for name in self.names if self.node.schema[name].kind == "text"}
         raw = {name: arrays[name] for name in self.names if name not in texts}
         stream = Stream(
-            self._program, size, time, diff, lambda name: _column(stream, name), raw=raw, input_text=texts.get
-        )
+            self._program, size, time, diff, lambda name: _column(stream, name), raw=raw, input_text=texts.get,
+            input=self.block,
+        )  # fmt: skip
         return stream
 
     def _read(self, names: Sequence[str]) -> None:

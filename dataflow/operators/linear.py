@@ -170,7 +170,7 @@ class Project(Linear):
 
         return Stream(
             stream.program, stream.size, stream.time, stream.diff, lambda name: evaluate(stream, terms[name]), raw=raw,
-            input_text=input_text,
+            input_text=input_text, input=stream.input,
         )  # fmt: skip
 
 
@@ -296,9 +296,10 @@ def selected_rows(rows: Selection) -> Stream:
     """Return the stream of the rows at a selection."""
     stream, selected = rows.stream, rows.selected
     narrowed = Stream(
-        stream.program, rows.size, lambda: narrowed.take(stream.time, selected),
-        lambda: narrowed.take(stream.diff, selected), lambda name: _take(stream, narrowed, selected, name),
+        stream.program, rows.size, lambda: narrowed.take_times(stream, selected),
+        lambda: narrowed.take_weights(stream, selected), lambda name: _take(stream, narrowed, selected, name),
     )  # fmt: skip
+    narrowed.input = stream.input
     narrowed.input_text = lambda name: _selected_text(stream, narrowed, selected, name)
     return narrowed
 

@@ -323,7 +323,7 @@ class InputBinding:
     def _point(self, pointers: Pointers) -> None:
         self._lend(pointers)
         block = self._words
-        block.times, block.diffs = pointers.time, pointers.diff
+        block.times, block.diffs, block.inserts = pointers.time, pointers.diff, int(pointers.inserts)
         block.rows, block.position = pointers.rows, 0
 
     def unbind(self) -> None:
@@ -365,7 +365,7 @@ class InputBinding:
         self._lend(pointers)  # a feed since the last slice has bound another batch
         block = self._words
         block.times, block.diffs = pointers.time, pointers.diff
-        block.own, block.own_size = share.start, len(share)
+        block.own, block.own_size, block.inserts = share.start, len(share), int(pointers.inserts)
         size, time, diff = (words(cell, 1) for cell in (block.size, block.time, block.diff))
         size[0], time[0], diff[0] = len(rows), pointers.time + 8 * rows.start, pointers.diff + 8 * rows.start
         for index, (name, (cell, width)) in enumerate(self._reader.arrays.items()):

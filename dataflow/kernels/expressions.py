@@ -1,4 +1,4 @@
-"""Expressions over vectors, of which filters and projections are made. Each kernel is one loop over a slice of rows.
+"""Expressions over vectors, of which projections and conditions are made. Each kernel is one loop over a slice of rows.
 
 Operators know their vectors by cells, which hold addresses, because the address of an input's column changes from slice
 to slice. A selection is a vector of row numbers in ascending order; the cell 0 stands for all rows.
@@ -10,33 +10,11 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import cast
 
-from deltamark.dataflow.kernels.core.blocks import Array, Array32, Cell, SizedOperator, Vector, vector_at
+from deltamark.dataflow.kernels.core.blocks import Array, Array32, SizedOperator, Vector, vector_at
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
-from deltamark.dataflow.kernels.core.intrinsics import CHUNK, prefetch_ahead, prefetch_chunk
+from deltamark.dataflow.kernels.core.intrinsics import CHUNK, prefetch_chunk
 from deltamark.dataflow.kernels.core.steps import step
 from deltamark.dataflow.types import NULL
-
-
-class FilterRangeBlock(SizedOperator):
-    """Narrows a selection to the rows whose value lies in `low..high`."""
-
-    values: Vector
-    width: int
-    """Bytes of a value: 8 or 4."""
-    low: int
-    high: int
-    selected: int
-    out: Vector
-    out_size: Cell
-
-
-class FilterTrueBlock(SizedOperator):
-    """Narrows a selection to the rows that meet a condition, which is aligned with the selection."""
-
-    condition: Vector
-    selected: int
-    out: Vector
-    out_size: Cell
 
 
 class TakeBlock(SizedOperator):
@@ -118,51 +96,6 @@ class UnpackBlock(SizedOperator):
     low: int
     nullable: int
     result: Vector
-
-
-@kernel
-def filter_range(op: FilterRangeBlock) -> None:
-    """Narrow a selection without branches: every row number is written, and only the end moves."""
-    size, values, low, high, out, kept = op.size, op.values, op.low, op.high, op.out, 0
-    narrow = Array32(values)
-    if op.selected == 0 and op.width == 8:
-        for chunk in range(0, size, CHUNK):
-            prefetch_ahead(values[chunk:].address, 8)
-            for at in range(chunk, min(chunk + CHUNK, size)):
-                value = values[at]
-                out[kept] = at
-                kept += (value >= low) & (value <= high)
-    elif op.selected == 0:
-        for chunk in range(0, size, CHUNK):
-            prefetch_ahead(narrow[chunk:].address, 4)
-            for at in range(chunk, min(chunk + CHUNK, size)):
-                value = narrow[at]
-                out[kept] = at
-                kept += (value >= low) & (value <= high)
-    else:
-        selected, wide = vector_at(op.selected), op.width == 8
-        for index in range(size):
-            at = selected[index]
-            value = values[at] if wide else narrow[at]
-            out[kept] = at
-            kept += (value >= low) & (value <= high)
-    op.out_size = kept
-
-
-@kernel
-def filter_true(op: FilterTrueBlock) -> None:
-    """Narrow a selection by a condition."""
-    condition, out, kept = op.condition, op.out, 0
-    if op.selected == 0:
-        for at in range(op.size):
-            out[kept] = at
-            kept += condition[at]
-    else:
-        selected = vector_at(op.selected)
-        for index in range(op.size):
-            out[kept] = selected[index]
-            kept += condition[index]
-    op.out_size = kept
 
 
 @kernel
@@ -312,8 +245,6 @@ def unpack(op: UnpackBlock) -> None:
         result[at] = NULL if nullable and digit == 0 else digit + low
 
 
-FILTER_RANGE = step(filter_range, idle=("size", "out_size"))
-FILTER_TRUE = step(filter_true, idle=("size", "out_size"))
 TAKE, LOOKUP, MEMBER, CHOOSE, FILL = step(take), step(lookup), step(member), step(choose), step(fill)
 SET_BIT, PACK, UNPACK = step(set_bit), step(pack), step(unpack)
 ADD, SUBTRACT, MULTIPLY, QUOTIENT = step(add), step(subtract), step(multiply), step(quotient)

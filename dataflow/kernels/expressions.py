@@ -1,4 +1,4 @@
-"""Expressions over vectors, of which filters and projections are made. Each kernel is one loop over a slice of rows.
+"""Expressions over vectors, of which projections and conditions are made. Each kernel is one loop over a slice of rows.
 
 Operators know their vectors by cells, which hold addresses, because the address of an input's column changes from slice
 to slice. A selection is a vector of row numbers in ascending order; the cell 0 stands for all rows.
@@ -21,32 +21,10 @@ from deltamark.dataflow.kernels.core.blocks import (
     vector_at,
 )
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
-from deltamark.dataflow.kernels.core.intrinsics import CHUNK, prefetch_ahead, prefetch_chunk
+from deltamark.dataflow.kernels.core.intrinsics import CHUNK, prefetch_chunk
 from deltamark.dataflow.kernels.core.steps import step
 from deltamark.dataflow.kernels.program import InputBlock
 from deltamark.dataflow.types import NULL
-
-
-class FilterRangeBlock(SizedOperator):
-    """Narrows a selection to the rows whose value lies in `low..high`."""
-
-    values: Vector
-    width: int
-    """Bytes of a value."""
-    low: int
-    high: int
-    selected: int
-    out: Vector
-    out_size: Cell
-
-
-class FilterTrueBlock(SizedOperator):
-    """Narrows a selection to the rows that meet a condition, which is aligned with the selection."""
-
-    condition: Vector
-    selected: int
-    out: Vector
-    out_size: Cell
 
 
 class TakeBlock(SizedOperator):
@@ -141,57 +119,6 @@ class UnpackBlock(SizedOperator):
     low: int
     nullable: int
     result: Vector
-
-
-@kernel
-def filter_range(op: FilterRangeBlock) -> None:
-    """Narrow a selection to a range of values."""
-    width, values = op.width, op.values
-    if width == 8:
-        _keep_range(op, values)
-    elif width == 4:
-        _keep_range(op, Array32(values))
-    elif width == 2:
-        _keep_range(op, Array16(values))
-    else:
-        _keep_range(op, Signed8(values))
-
-
-@kernel
-def _keep_range(op: FilterRangeBlock, values: Array) -> None:
-    """Narrow a selection without branches: every row number is written, and only the end moves."""
-    size, width, low, high, out, kept = op.size, op.width, op.low, op.high, op.out, 0
-    if op.selected == 0:
-        for chunk in range(0, size, CHUNK):
-            prefetch_ahead(values[chunk:].address, width)
-            for at in range(chunk, min(chunk + CHUNK, size)):
-                value = values[at]
-                out[kept] = at
-                kept += (value >= low) & (value <= high)
-    else:
-        selected = vector_at(op.selected)
-        for index in range(size):
-            at = selected[index]
-            value = values[at]
-            out[kept] = at
-            kept += (value >= low) & (value <= high)
-    op.out_size = kept
-
-
-@kernel
-def filter_true(op: FilterTrueBlock) -> None:
-    """Narrow a selection by a condition."""
-    condition, out, kept = op.condition, op.out, 0
-    if op.selected == 0:
-        for at in range(op.size):
-            out[kept] = at
-            kept += condition[at]
-    else:
-        selected = vector_at(op.selected)
-        for index in range(op.size):
-            out[kept] = selected[index]
-            kept += condition[index]
-    op.out_size = kept
 
 
 @kernel
@@ -366,8 +293,6 @@ def unpack(op: UnpackBlock) -> None:
         result[at] = NULL if nullable and digit == 0 else digit + low
 
 
-FILTER_RANGE = step(filter_range, idle=("size", "out_size"))
-FILTER_TRUE = step(filter_true, idle=("size", "out_size"))
 TAKE_REPEATED = step(take_repeated)
 TAKE, LOOKUP, MEMBER, CHOOSE, FILL = step(take), step(lookup), step(member), step(choose), step(fill)
 SET_BIT, PACK, UNPACK = step(set_bit), step(pack), step(unpack)

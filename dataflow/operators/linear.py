@@ -10,7 +10,7 @@ from deltamark.dataflow.builder.program import NO_VECTOR, BlockAddress, Program,
 from deltamark.dataflow.builder.stream import Selection, Stream
 from deltamark.dataflow.builder.terms import evaluate
 from deltamark.dataflow.builder.texts import InputText, numbers_of
-from deltamark.dataflow.kernels import expressions
+from deltamark.dataflow.kernels import expressions, filters
 from deltamark.dataflow.kernels.core.blocks import Array, Block, Cell, Operator, Vector, Vectors
 from deltamark.dataflow.kernels.core.dispatcher import kernel
 from deltamark.dataflow.kernels.core.steps import step, words_of
@@ -34,6 +34,7 @@ from deltamark.dataflow.plan.terms import (
     Column,
     Constant,
     IsNull,
+    Less,
     Not,
     Subtract,
     Term,
@@ -272,24 +273,52 @@ def filter_bits(stream: Stream, conditions: Sequence[Term]) -> VectorAddress:
 
 
 def _narrowed(rows: Selection, condition: Term) -> Selection:
-    """Append the narrowing of a selection, one conjunct after another."""
+    """Append the narrowing of a selection: by all tests of stored columns, then by one conjunct after another."""
     program, stream = rows.stream.program, rows.stream
-    for column, low, high in column_ranges(conjuncts(condition)):
-        (values, width), out, out_size = stream.stored(column), program.vector(), program.cell()
+    terms = conjuncts(condition)
+    tests = [_range_test(stream, *each) for each in column_ranges(terms)]
+    others = list[Term]()
+    for term in other_conditions(terms):
+        test = _less_test(stream, term)
+        if test is None:
+            others.append(term)
+        else:
+            tests.append(test)
+    if tests:
+        out, out_size = program.vector(), program.cell()
         program.add(
-            expressions.FILTER_RANGE, size=rows.size, values=values, width=width, low=low,
-            high=high, selected=rows.selected, out=out, out_size=out_size,
+            filters.FILTER_ROWS, size=rows.size, tests=program.table(tests), count=len(tests),
+            selected=rows.selected, out=out, out_size=out_size,
         )  # fmt: skip
         rows = Selection(stream, out, out_size)
-    for term in other_conditions(conjuncts(condition)):
+    for term in others:
         satisfied = evaluate(selected_rows(rows) if rows.selected else stream, term)
         out, out_size = program.vector(), program.cell()
         program.add(
-            expressions.FILTER_TRUE, size=rows.size, condition=satisfied,
+            filters.FILTER_TRUE, size=rows.size, condition=satisfied,
             selected=rows.selected, out=out, out_size=out_size,
         )  # fmt: skip
         rows = Selection(stream, out, out_size)
     return rows
+
+
+def _range_test(stream: Stream, column: str, low: int, high: int) -> BlockAddress:
+    """Make the test whether a column's value lies in a range."""
+    values, width = stream.stored(column)
+    return stream.program.block(filters.RowTest, values=values, width=width, low=low, high=high)
+
+
+def _less_test(stream: Stream, term: Term) -> BlockAddress | None:
+    """Make the test of a comparison of two columns of an input that are as wide; return None for another term."""
+    is_less = not isinstance(term, Not)
+    match term:
+        case Less(Column(left), Column(right)) | Not(Less(Column(left), Column(right))):
+            if not {left, right} <= stream.raw.keys() or stream.raw[left][1] != stream.raw[right][1]:
+                return None
+            (values, width), (other, _) = stream.raw[left], stream.raw[right]
+            inverted = 0 if is_less else -1
+            return stream.program.block(filters.RowTest, values=values, width=width, other=other, inverted=inverted)
+    return None
 
 
 def selected_rows(rows: Selection) -> Stream:

@@ -1,4 +1,4 @@
-"""Kernels of expressions, filters and projections against numpy."""
+"""Kernels of expressions and projections against numpy."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.engines.kernel_blocks import Blocks
+from support.engines.kernel_blocks import Slice
 
 from deltamark.dataflow.kernels import expressions
-from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.expressions import (
     BinaryBlock,
     ChooseBlock,
     FillBlock,
-    FilterRangeBlock,
-    FilterTrueBlock,
     LookupBlock,
     MemberBlock,
     PackBlock,
@@ -56,37 +53,6 @@ def numbers(width):
 
 def arrays(rows, columns):
     return np.array(rows, np.int64).reshape(-1, columns).T
-
-
-class Slice:
-    """The cells of a slice of rows."""
-
-    def __init__(self, size):
-        self._blocks, self.size = Blocks(), size
-        self.result, self._size = self._blocks.vector(), self._blocks.cell(size)
-
-    def vector(self, values, width=8):
-        """Return the cell of values of some bytes."""
-        content = np.array(values, f"i{width}").tobytes()
-        return self._blocks.cell(self.array(np.frombuffer(content.ljust(-(-len(content) // 8) * 8, b"\0"), np.int64)))
-
-    def array(self, values):
-        return self._blocks.words(list(values))
-
-    def run(self, kernel, kind, **fields):
-        """Return the values that a kernel writes for the slice."""
-        fields.setdefault("result", self.result)
-        kernel(self._blocks.block(kind, size=self._size, **fields))
-        return self.values(fields["result"], self.size)
-
-    def values(self, cell, size):
-        return self._blocks.vector_values(cell, size)
-
-    def narrow(self, kernel, kind, **fields):
-        """Return the rows that a filter keeps."""
-        out_size = self._blocks.cell(-1)
-        kernel(self._blocks.block(kind, size=self._size, out=self.result, out_size=out_size, **fields))
-        return self.values(self.result, view(out_size, 1)[0])
 
 
 @constants
@@ -165,29 +131,6 @@ def test_a_take_copies_the_selected_values(width, data, chosen):
     source = piece.vector(values, width)
     result = piece.run(expressions.take, TakeBlock, source=source, width=width, selected=selection)
     assert result == [values[row] for row in selected]
-
-
-@given(WIDTHS, st.data(), selections, WORDS, WORDS)
-def test_a_range_keeps_the_selected_rows_within_its_bounds(width, data, chosen, low, high):
-    values = data.draw(st.lists(numbers(width), max_size=40))
-    selected = selection_of(range(len(values)), chosen)
-    piece = Slice(len(selected))
-    selection = 0 if chosen is None else piece.vector(selected)
-    kept = piece.narrow(
-        expressions.filter_range, FilterRangeBlock, values=piece.vector(values, width), width=width, low=low,
-        high=high, selected=selection,
-    )  # fmt: skip
-    assert kept == [row for row in selected if low <= values[row] <= high]
-
-
-@given(st.lists(BITS, max_size=40), selections)
-def test_a_condition_keeps_the_selected_rows_that_meet_it(condition, chosen):
-    selected = selection_of(range(len(condition)), chosen)
-    piece, aligned = Slice(len(selected)), condition[: len(selected)]
-    selection = 0 if chosen is None else piece.vector(selected)
-    cells = {"condition": piece.vector(aligned), "selected": selection}
-    kept = piece.narrow(expressions.filter_true, FilterTrueBlock, **cells)
-    assert kept == [row for row, bit in zip(selected, aligned, strict=True) if bit]
 
 
 @given(rows_of(WORDS, BITS), st.integers(0, 63))

@@ -73,6 +73,31 @@ class Blocks:
         )  # fmt: skip
 
 
+class Slice:
+    """The cells of a slice of rows."""
+
+    def __init__(self, size):
+        self._blocks, self.size = Blocks(), size
+        self.result, self._size = self._blocks.vector(), self._blocks.cell(size)
+
+    def vector(self, values, width=8):
+        """Return the cell of values of some bytes."""
+        content = np.array(values, f"i{width}").tobytes()
+        return self._blocks.cell(self.array(np.frombuffer(content.ljust(-(-len(content) // 8) * 8, b"\0"), np.int64)))
+
+    def array(self, values):
+        return self._blocks.words(list(values))
+
+    def run(self, kernel, kind, **fields):
+        """Return the values that a kernel writes for the slice."""
+        fields.setdefault("result", self.result)
+        kernel(self._blocks.block(kind, size=self._size, **fields))
+        return self.values(fields["result"], self.size)
+
+    def values(self, cell, size):
+        return self._blocks.vector_values(cell, size)
+
+
 class Updates:
     """The input of a kernel: cells of the times, diffs and columns of a slice, and of the frontier."""
 

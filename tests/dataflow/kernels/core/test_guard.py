@@ -17,6 +17,8 @@ from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.kernels.core import guard, memory
 from deltamark.dataflow.kernels.core.guard import OutOfBoundsError, lent
 from deltamark.dataflow.kernels.core.intrinsics import load, load8, store
+from deltamark.dataflow.kernels.core.blocks import Array
+from deltamark.dataflow.kernels.core.masks import append_rows, append_words, less64, range32
 from deltamark.dataflow.kernels.core.memory import Memory, view
 from deltamark.dataflow.types import integer
 from deltamark.dataflow.runtime.dataflow import Dataflow
@@ -40,13 +42,33 @@ def write(base, index):
 def read_byte(base, index):
     return load8(base, index)
 
+@kernel
+def compare(base, other, chunk):
+    return less64(base, other, chunk)
+
+@kernel
+def compare_with(base, chunk, low, high):
+    return range32(base, chunk, low, high)
+
+@kernel
+def append(base, kept):
+    return append_rows(-1, 0, Array(base), kept)
+
+@kernel
+def append_from(words, base):
+    return append_words(-1, Array(words), Array(base), 0)
+
 own = Memory()
-at = own.reserve(10)
+at, chunks = own.reserve(10), own.reserve(128)
 """
 FAULTS = {
     "beyond the end": "refused(name, lambda: read(at, 10), '8 bytes at index 10 of a reservation of 10 words')",
     "before the start": "refused(name, lambda: write(at, -1), 'index -1')",
     "the byte behind the last": "refused(name, lambda: read_byte(at, 80), '1 bytes at index 80')",
+    "a chunk beyond the end": "refused(name, lambda: compare_with(chunks, 4, 0, 1), '256 bytes at index 4')",
+    "a chunk of another column": "refused(name, lambda: compare(chunks, at, 0), '512 bytes at index 0')",
+    "a list of rows beyond the end": "refused(name, lambda: append(chunks, 65), 'of a reservation of 128 words')",
+    "a list of words beyond the end": "refused(name, lambda: append_from(at, chunks), 'of 10 words')",
     "nobody's": "refused(name, lambda: read(64, 0), 'not live')",
     "a view beyond the end": "refused(name, lambda: view(at, 11), 'a view of 88 bytes')",
     "given back": "other = own.reserve(1); own.release(other); refused(name, lambda: read(other, 0), 'not live')",

@@ -1,4 +1,4 @@
-"""Kernels of maps, sums, filters and sorting agree with plain Python."""
+"""Kernels of maps, sums and sorting agree with plain Python."""
 
 from __future__ import annotations
 
@@ -9,12 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numba import njit
 
-from deltamark.dataflow.kernels import expressions
 from deltamark.dataflow.kernels.core.blocks import Array, Block
-from deltamark.dataflow.kernels.core.guard import lent
 from deltamark.dataflow.kernels.core.intrinsics import add_product
 from deltamark.dataflow.kernels.core.memory import Memory, view
-from deltamark.dataflow.kernels.expressions import FilterRangeBlock
 from deltamark.dataflow.kernels.hashing import hash_map
 from deltamark.dataflow.kernels.hashing.hash_map import KeyMap
 
@@ -107,24 +104,6 @@ def test_sums_of_products_are_exact_in_128_bits(pairs):
     low, high = (int(word) for word in view(address, 2))
     expected = sum(a * b for a, b in pairs)
     assert (high << 64 | low % 2**64) % 2**128 == expected % 2**128
-
-
-@given(st.lists(st.integers(-9, 9), max_size=50), st.integers(-9, 9), st.integers(-9, 9), st.booleans())
-def test_a_range_keeps_the_rows_in_it_of_a_selection(values, low, high, whole):
-    memory = Memory()
-    array, selection = np.array(values, dtype=np.int64), np.arange(0, len(values), 2)
-    cells = memory.reserve(6)  # size, values, selection, out, size of out
-    rows = np.arange(len(values)) if whole else selection
-    out = memory.reserve(64)
-    op = made(
-        memory, FilterRangeBlock, size=cells, values=cells + 8, width=8, low=low, high=high,
-        selected=0 if whole else cells + 16, out=cells + 24, out_size=cells + 32,
-    )  # fmt: skip
-    with lent(array, selection) as addresses:
-        view(cells, 5)[:] = [len(rows), *addresses, out, -1]
-        expressions.filter_range(FilterRangeBlock(op))
-    kept = [row for row in rows.tolist() if low <= values[row] <= high]
-    assert view(out, view(cells, 5)[4]).tolist() == kept
 
 
 def test_reservations_cost_nothing_until_they_are_touched():

@@ -168,7 +168,7 @@ def _count_all(op: BigJoin, number: int, extenders: Array, count: int) -> int:
 
 @kernel
 def _keep_others(op: BigJoin, number: int, extenders: Array, count: int) -> int:
-    """Keep the intersection of all lists but one, as long as only that one changes; return the number of its extender."""
+    """Keep the intersection of all lists but one until another list changes; return the number of that one."""
     changed, last = 0, count - 1
     for which in range(count):
         extender = extender_at(extenders, which)

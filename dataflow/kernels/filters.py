@@ -74,24 +74,30 @@ class FilterTrueBlock(SizedOperator):
 def filter_rows(op: FilterRowsBlock) -> None:
     """Narrow a selection by one test after another: by the masks of all chunks while many rows are left, then by rows.
 
+    A slice without a whole chunk is tested by rows alone.
+
     The masks lie in the last words of the output. Row numbers are written from its start, and reach a mask only after
     it was read: a chunk has 64 of them.
     """
     size, out, tested = op.size, op.out, 0
-    if op.selected == 0:
+    kept, rows = size, out
+    if op.selected != 0:
+        rows = vector_at(op.selected)
+    elif size < ROWS:
+        for at in range(size):
+            out[at] = at
+    else:
         chunks = (size + ROWS - 1) // ROWS
-        kept, masks = size, out[size - chunks :]
+        masks = out[size - chunks :]
         for chunk in range(chunks):
             masks[chunk] = -1
         while tested < op.count and kept * SPARSE >= size:
             kept = _test_chunks(RowTest(op.tests[tested]), masks, size)
             tested += 1
         _list_rows(masks, size, out)
-    else:
-        kept = _test_rows(RowTest(op.tests[0]), vector_at(op.selected), size, out)
-        tested = 1
     while tested < op.count:
-        kept = _test_rows(RowTest(op.tests[tested]), out, kept, out)
+        kept = _test_rows(RowTest(op.tests[tested]), rows, kept, out)
+        rows = out
         tested += 1
     op.out_size = kept
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -12,16 +14,16 @@ import duckdb
 import pyarrow as pa
 
 from deltamark.database.declarations import Declarations
+from deltamark.database.files import MEMORY, closing_after_errors, damaged
 from deltamark.database.frames import Frame, arrow_rows
-from deltamark.database.result import Result, nothing
+from deltamark.database.result import Result, html_table, nothing
 from deltamark.database.statements import CHANGING, Parameters, Statement, change_of, statements
 from deltamark.database.store import Changed, Store
+from deltamark.database.subscriptions import DIFF, HELD_ROWS, TIME, Changes, Held, Subscription, Subscriptions
 from deltamark.database.views import Views
+from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import ROWS
 from deltamark.errors import DeltamarkError
-
-MEMORY = ":memory:"
-"""The path of a database without a file."""
 
 READS = ("SELECT", "EXPLAIN", "SET", "PRAGMA", "COPY", "MULTI")
 """The kinds of DuckDB's statements that change neither rows nor tables."""
@@ -30,10 +32,14 @@ CHANGES = ("INSERT", "UPDATE", "DELETE", "MERGE_INTO")
 DECLARES = ("CREATE", "DROP", "ALTER")
 
 
-def connect(path: str = MEMORY, *, rows: int = ROWS, workers: int = 1) -> Connection:
-    """Open a database in memory.
+def connect(
+    path: str | os.PathLike[str] = MEMORY, *, durable: bool = False, rows: int = ROWS, workers: int = 1
+) -> Connection:
+    """Open a database in memory or in a file, which is made if there is none.
 
-    rows: the most live rows of a table that a view reads. workers: the threads that maintain views.
+    durable: whether a transaction is in the file when its commit has returned. Without, the file has the state of the
+    last checkpoint: see `Connection.checkpoint`. rows: the most live rows of a table that a view reads. workers: the
+    threads that maintain views.
 
     >>> con = connect()
     >>> con.execute("CREATE TABLE sales (shop INTEGER, price DECIMAL(9, 2))")
@@ -49,9 +55,10 @@ def connect(path: str = MEMORY, *, rows: int = ROWS, workers: int = 1) -> Connec
           7          16.00
     1 row
     """
-    if path != MEMORY:
-        raise DeltamarkError("a database in a file", path, "leave the path out: databases are in memory for now")
-    return Connection(rows, workers)
+    place = MEMORY if path == MEMORY else str(Path(path).absolute())
+    if durable and place == MEMORY:
+        raise DeltamarkError("a database in memory that is durable", place, "give the path of a file")
+    return Connection(place, durable=durable, rows=rows, workers=workers)
 
 
 class Connection:
@@ -60,10 +67,13 @@ class Connection:
     Each statement is a transaction, unless BEGIN or `begin` has begun one. Views change when a transaction commits.
     """
 
-    def __init__(self, rows: int, workers: int) -> None:
-        self._store = Store(rows)
+    def __init__(self, path: str, *, durable: bool, rows: int, workers: int) -> None:
+        self._store = Store(rows, path, durable=durable)
         self._views = Views(self._store, workers)
+        with closing_after_errors(self._store, path):
+            self._views.restore()
         self._declarations = Declarations(self._store, self._views)
+        self._subscriptions = Subscriptions()
         self._lock = threading.RLock()
         self._is_open = False
         """Whether a transaction was begun by the user."""
@@ -86,6 +96,16 @@ class Connection:
             tables = self._store.catalog.names()
             views = [each.name for each in self._views]
         return f"Connection; tables: {', '.join(tables) or 'none'}; views: {', '.join(views) or 'none'}"
+
+    def _repr_html_(self) -> str:
+        """Return a table of the tables and views with their columns, which notebooks show."""
+        if self._is_closed:
+            return "<p>Connection, closed</p>"
+        with self._lock:
+            catalog = self._store.catalog
+            tables = [(name, "table", _listed(catalog[name].types)) for name in catalog.names()]
+            views = [(each.name, "view", _listed(each.query.types)) for each in self._views]
+            return html_table([("name", "kind", "columns")], [*tables, *views], repr(self).partition(";")[0])
 
     def execute(self, text: str, parameters: Parameters = None) -> Result:
         """Run the statements of a text; return the rows of the last one.
@@ -150,6 +170,49 @@ class Connection:
             names = (key,) if isinstance(key, str) else tuple(key) or found.key
             return self._store.upsert(found, arrow_rows(rows), names, watched=self._views.watches(found.name))
 
+    def subscribe(
+        self, view: str, callback: Callable[[Changes], object] | None = None, *, snapshot: bool = False,
+        max_rows: int = HELD_ROWS,
+    ) -> Subscription:  # fmt: skip
+        """Follow a view: return an iterator over the changes of each commit from now on.
+
+        callback: a function that is called with each batch of changes, in a thread of its own. snapshot: whether the
+        first batch has the present answer. max_rows: the changes that wait for a slow reader; if there are more, and
+        they are not those of one commit, the reader gets an error.
+
+        >>> con.execute("CREATE VIEW largest AS SELECT max(price) AS price FROM sales")
+        no rows
+        >>> largest = con.subscribe("largest", snapshot=True)
+        >>> next(largest).fetchall()
+        [(0, 1, Decimal('9.00'))]
+        >>> con.insert("sales", [{"shop": 7, "price": 40}])
+        1
+        >>> next(largest)
+        time    diff           price
+        BIGINT  BIGINT  DECIMAL(9,2)
+        ------  ------  ------------
+             1      -1          9.00
+             1       1         40.00
+        2 rows
+        >>> largest.close()
+        """
+        with self._lock:
+            self._refuse_closed()
+            with self._stating(f"subscribe to {view}"):
+                found = self._views[view]
+                typed = self._views.typed(found)
+                for name in (TIME, DIFF):
+                    if name in typed.columns:
+                        remedy = "subscribe to a view that names it otherwise"
+                        raise DeltamarkError("a column that changes have themselves", f"{view}.{name}", remedy)
+                subscription = Subscription(found, typed.arrow().schema, typed.types, max_rows)
+                if snapshot:
+                    subscription.add(Held(self._views.time, self._views.answer(found.name)))
+                self._subscriptions.add(subscription)
+        if callback is not None:
+            subscription.call(callback)
+        return subscription
+
     def begin(self) -> None:
         """Begin a transaction, which `commit` or `rollback` ends."""
         with self._lock:
@@ -203,11 +266,36 @@ class Connection:
             raise
         self.commit()
 
-    def close(self) -> None:
-        """Close the database, and release its memory. Closing again does nothing."""
+    def checkpoint(self) -> None:
+        """Write the committed rows and the declarations to the file of the database.
+
+        A process that is killed later finds this state again, or that of a later checkpoint.
+        """
         with self._lock:
-            if not self._is_closed:
+            self._refuse_closed()
+            if self._store.path == MEMORY:
+                raise DeltamarkError("a checkpoint of a database in memory", MEMORY, "give connect the path of a file")
+            if self._is_open:
+                raise DeltamarkError("a checkpoint within a transaction", "CHECKPOINT", "commit first, or roll back")
+            with self._stating("CHECKPOINT"):
+                self._store.checkpoint()
+
+    def close(self) -> None:
+        """Close the database, and release its memory. Closing again does nothing.
+
+        A transaction that is open is rolled back. A database in a file makes a checkpoint.
+        """
+        with self._lock:
+            if self._is_closed:
+                return
+            try:
+                if self._is_open:
+                    self.rollback()
+                if self._store.path != MEMORY:
+                    self.checkpoint()
+            finally:
                 self._is_closed = True
+                self._subscriptions.end()
                 self._views.close()
                 self._store.close()
 
@@ -219,6 +307,8 @@ class Connection:
                 self.commit()
             case "ROLLBACK" | "ABORT":
                 self.rollback()
+            case "CHECKPOINT" if len(statement.tokens) == 1:
+                self.checkpoint()
             case _:
                 return self._run(statement, parameters)
         return nothing()
@@ -227,13 +317,16 @@ class Connection:
         """Run a statement that neither begins nor ends a transaction."""
         with self._stating(str(statement)):
             if (found := self._declarations.run(statement, in_transaction=self._is_open)) is not None:
+                self._subscriptions.keep(self._views)
                 return found
             kind = self._kind(statement)
             if kind in CHANGES:
                 return self._change(statement, parameters)
             if kind in DECLARES:
                 with self._committing():
-                    return self._declarations.declare(statement, parameters, in_transaction=self._is_open)
+                    found = self._declarations.declare(statement, parameters, in_transaction=self._is_open)
+                self._subscriptions.keep(self._views)
+                return found
             self._store.prepare(statement.text)
             with self._views.readable(statement):
                 return self._store.run(statement.text, parameters)
@@ -281,6 +374,8 @@ class Connection:
             if self._is_open:
                 self._ended_by = f"{type(error).__name__}: {error}".partition("\n")[0]
             if isinstance(error, duckdb.Error | pa.ArrowException):
+                if isinstance(error, duckdb.Error) and (unreadable := damaged(self._store.path, error)):
+                    raise unreadable from error
                 reason = str(error).partition("\n")[0]
                 raise DeltamarkError(
                     "DuckDB refuses a statement", f"{reason} in: {what}", "nothing was changed"
@@ -304,8 +399,7 @@ class Connection:
     def _commit(self) -> None:
         """Let the views follow the changes of a transaction, and commit it; or else undo it."""
         try:
-            changes = self._store.net_changes()
-            self._follow(changes)
+            found = self._follow(self._store.net_changes())
         except BaseException:
             self._store.roll_back()
             raise
@@ -315,10 +409,16 @@ class Connection:
             self._views.invalidate()
             self._store.roll_back()
             raise
-
-    def _follow(self, changes: Mapping[str, Sequence[Changed]]) -> None:
         try:
-            self._views.feed(changes)
+            self._subscriptions.publish(self._views.time, found)
+        except BaseException:  # Ctrl-C: some may lack the changes
+            remedy = "subscribe again with snapshot=True"
+            self._subscriptions.end(DeltamarkError("subscriptions that may lack a commit", "an interrupt", remedy))
+            raise
+
+    def _follow(self, changes: Mapping[str, Sequence[Changed]]) -> dict[str, Batch]:
+        try:
+            return self._views.feed(changes)
         except DeltamarkError:
             raise  # the views are as before
         except BaseException:  # Ctrl-C: they may have followed already
@@ -332,3 +432,7 @@ class Connection:
     def _refuse_closed(self) -> None:
         if self._is_closed:
             raise DeltamarkError("the database is closed", "its memory was released", "connect again")
+
+
+def _listed(types: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} {type_}" for name, type_ in types.items())

@@ -57,8 +57,7 @@ class Declarations:
         self._store.prepare()
         with self._views.readable(statement):
             result = self._store.run(statement.text, parameters)
-        for view in reversed(dependents.values()):
-            self._views.drop(view)
+        self._views.drop(*reversed(dependents.values()))
         self._store.catalog.forget()
         self._store.has_macros |= words[at] in ("MACRO", "FUNCTION")
         return result if words[0] == "CREATE" and "AS" in words else nothing()
@@ -98,15 +97,7 @@ class Declarations:
         if existing is not None and (dependents := self._views.dependents(name)):
             actual = f"{name}: {', '.join(each.name for each in dependents)}"
             raise DeltamarkError("views read what a statement would change", actual, "drop them first")
-        view = self._views.plan(name, self._query(statement, at, begin))
-        if existing is not None:
-            self._views.drop(existing)
-        try:
-            self._views.create(view)
-        except BaseException:
-            if existing is not None:
-                self._views.create(existing)
-            raise
+        self._views.create(self._views.plan(name, self._query(statement, at, begin)), replaced=existing)
         return nothing()
 
     def _query(self, statement: Statement, at: int, begin: int) -> str:
@@ -132,8 +123,7 @@ class Declarations:
                     actual = f"{view.name}: {each.name}"
                     raise DeltamarkError("a view reads another one", actual, "drop it first, or write CASCADE")
                 dropped[each.name] = each
-        for view in [each for each in self._views if each.name in dropped][::-1]:
-            self._views.drop(view)
+        self._views.drop(*[each for each in self._views if each.name in dropped][::-1])
         return nothing()
 
     def _names(self, statement: Statement, at: int) -> list[str]:
@@ -165,8 +155,11 @@ class Declarations:
         return Result(table, ["VARCHAR", "VARCHAR"])
 
     def _explain(self, statement: Statement) -> Result | None:
-        """Explain a view by the plan that maintains it."""
-        at = 1 + (statement.words(2)[1:] == ("VIEW",) and len(statement.tokens) == 3)
+        """Explain a view by the plan that maintains it; with ANALYZE, measure how long it takes to load the view."""
+        analyzes = statement.words(2)[1:] == ("ANALYZE",) and len(statement.tokens) > 2
+        at = 1 + analyzes
+        at += statement.words(at + 1)[at:] == ("VIEW",) and len(statement.tokens) == at + 2
         if len(statement.tokens) != at + 1 or not statement.tokens[at].is_name:
             return None
-        return Result(pa.table({"plan": self._views.explain(statement.tokens[at].name).splitlines()}), ["VARCHAR"])
+        explain = self._views.measure if analyzes else self._views.explain
+        return Result(pa.table({"plan": explain(statement.tokens[at].name).splitlines()}), ["VARCHAR"])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from html import escape
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 from uuid import UUID
@@ -109,24 +110,55 @@ class Result:
     def __repr__(self) -> str:
         if not self.columns:
             return "no rows"
-        rows = [[_shown(each) for each in row] for row in zip(*self._values(self._table[:SHOWN_ROWS]), strict=True)]
-        table = [self.columns, self.types, *rows]
+        table = [self.columns, self.types, *self._shown_rows()]
         widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-        numeric = [
-            each.startswith(("DECIMAL", "DOUBLE", "FLOAT")) or each.endswith("INT") or each == "INTEGER"
-            for each in self.types
-        ]
         lines = [
             "  ".join(
                 f"{cell:>{width}}" if right else f"{cell:<{width}}"
-                for cell, width, right in zip(row, widths, numeric, strict=True)
+                for cell, width, right in zip(row, widths, map(_is_number, self.types), strict=True)
             ).rstrip()
             for row in table
         ]
         lines.insert(2, "  ".join("-" * width for width in widths))
+        return "\n".join([*lines, self._count()])
+
+    def _repr_html_(self) -> str:
+        """Return a table of HTML, which notebooks show."""
+        if not self.columns:
+            return "<p>no rows</p>"
+        return html_table([self.columns, self.types], self._shown_rows(), self._count(), map(_is_number, self.types))
+
+    def _shown_rows(self) -> list[list[str]]:
+        values = self._values(self._table[:SHOWN_ROWS])
+        return [[_shown(each) for each in row] for row in zip(*values, strict=True)]
+
+    def _count(self) -> str:
         count = self._table.num_rows
         more = f", of which {SHOWN_ROWS} are shown" if count > SHOWN_ROWS else ""
-        return "\n".join([*lines, f"{count:,} row{'' if count == 1 else 's'}{more}"])
+        return f"{count:,} row{'' if count == 1 else 's'}{more}"
+
+
+def html_table(
+    heads: Sequence[Sequence[str]], rows: Iterable[Sequence[str]], caption: str, numeric: Iterable[bool] = ()
+) -> str:
+    """Return a table of HTML. numeric: the columns that are aligned to the right.
+
+    >>> html_table([["city"]], [["a < b"]], "1 row")
+    '<table><thead><tr><th>city</th></tr></thead><tbody><tr><td>a &lt; b</td></tr></tbody></table><p>1 row</p>'
+    """
+    is_right = tuple(numeric)
+
+    def line(cells: Sequence[str], tag: str) -> str:
+        styles = [' style="text-align: right"' if each else "" for each in is_right] or [""] * len(cells)
+        joined = "".join(f"<{tag}{style}>{escape(each)}</{tag}>" for each, style in zip(cells, styles, strict=True))
+        return f"<tr>{joined}</tr>"
+
+    head, body = "".join(line(each, "th") for each in heads), "".join(line(each, "td") for each in rows)
+    return f"<table><thead>{head}</thead><tbody>{body}</tbody></table><p>{escape(caption)}</p>"
+
+
+def _is_number(type_: str) -> bool:
+    return type_.startswith(("DECIMAL", "DOUBLE", "FLOAT")) or type_.endswith("INT") or type_ == "INTEGER"
 
 
 def nothing() -> Result:

@@ -6,7 +6,7 @@ read before it, by their rowid. Where a statement may change other rows than it 
 committed rows when the transaction ends: the rows with some keys, or all.
 
 Rows that are inserted in bulk into a table without constraints wait as Arrow, beside the table, until a statement reads
-it: views are maintained from them without DuckDB.
+it: views are maintained from them without DuckDB. In a durable database they wait until their transaction commits.
 """
 
 from __future__ import annotations
@@ -20,15 +20,13 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from deltamark.database.files import MEMORY, cursor_of, database_of, opened
 from deltamark.database.frames import renamed
 from deltamark.database.result import Result, counted
 from deltamark.database.statements import Change, Parameters, given
 from deltamark.database.tables import Catalog, Table
 from deltamark.dataflow.sql.planner import quoted
 from deltamark.errors import DeltamarkError
-
-CONFIG: dict[str, str | bool | int | float | list[str]] = {"python_enable_replacements": False}
-"""Variables of Python are no tables."""
 
 GIVEN = "given rows"
 """The name under which DuckDB reads rows of Arrow during a statement."""
@@ -41,6 +39,11 @@ MAX_PIECES = 1000
 
 LOADED_ROWS = 1 << 17
 """The rows of a table that are read at once to load a view. Not tuned."""
+
+MACROS = """
+SELECT 1 FROM duckdb_functions()
+WHERE database_name = current_database() AND NOT internal AND function_type LIKE '%macro' LIMIT 1
+"""
 
 Changed = tuple[pa.Table, int]
 """Rows of a table, and their weight: 1 for inserted rows, -1 for deleted ones."""
@@ -61,20 +64,35 @@ class Transaction:
 
 
 class Store:
-    """The tables of a database. All changes belong to a transaction, and reads may. rows: the most rows of a table."""
+    """The tables of a database. All changes belong to a transaction, and reads may.
 
-    def __init__(self, rows: int) -> None:
-        self.duckdb = duckdb.connect(config=CONFIG)
-        self._committed = self.duckdb.cursor()
+    rows: the most rows of a table. path: the file of the tables. durable: whether each transaction is in the log of the
+    file when its COMMIT has returned.
+    """
+
+    def __init__(self, rows: int, path: str = MEMORY, *, durable: bool = False) -> None:
+        self.path, self.durable = path, durable
+        self.duckdb = opened(path, durable=durable)
+        self._database = database_of(path)
+        self._committed = self._cursor()
         self.catalog = Catalog(self.duckdb, rows)
         self.transaction: Transaction | None = None
-        self.has_macros = False
+        self._is_declaring = False
+        self.has_macros = bool(self.duckdb.execute(MACROS).fetchall())
         """Whether a statement may read tables and views that it does not name."""
         self._waiting: dict[str, list[pa.Table]] = defaultdict(list)
+
+    def _cursor(self) -> duckdb.DuckDBPyConnection:
+        return cursor_of(self.duckdb, self._database)
 
     def close(self) -> None:
         self._committed.close()
         self.duckdb.close()
+
+    def checkpoint(self) -> None:
+        """Write all committed rows and declarations to the file."""
+        self.prepare()
+        self.duckdb.execute(f"CHECKPOINT {self._database}")
 
     def begin(self) -> None:
         """Begin a transaction; DuckDB begins it with the first statement that needs DuckDB."""
@@ -86,11 +104,31 @@ class Store:
         """Make the changes of the transaction permanent."""
         if self.transaction is None:
             return
+        if self.durable and self.transaction.waiting:
+            self.prepare()
         if self.transaction.is_begun:
             self.duckdb.execute("COMMIT")
         for name, rows in self.transaction.waiting.items():
             self._waiting[name] += rows
         self.transaction = None
+
+    @contextmanager
+    def declaring(self) -> Iterator[None]:
+        """Make the declarations of a block together, or none of them if it raises an error."""
+        if self._is_declaring or self.transaction is not None:  # which do the same
+            yield
+            return
+        self.duckdb.execute("BEGIN")
+        self._is_declaring = True
+        try:
+            yield
+            self.duckdb.execute("COMMIT")
+        except BaseException:
+            with suppress(duckdb.TransactionException):  # a COMMIT that has failed has ended it
+                self.duckdb.execute("ROLLBACK")
+            raise
+        finally:
+            self._is_declaring = False
 
     def roll_back(self) -> None:
         """Undo the changes of the transaction."""
@@ -325,7 +363,7 @@ class Store:
 
     def committed(self, name: str) -> Iterator[pa.Table]:
         """Yield the committed rows of a table, in pieces."""
-        with self.duckdb.cursor() as cursor:  # of its own, which has an open result if an error stops the reader
+        with self._cursor() as cursor:  # of its own, which has an open result if an error stops the reader
             for batch in cursor.sql(f"FROM {quoted(name)}").to_arrow_reader(LOADED_ROWS):
                 yield pa.Table.from_batches([batch])
         yield from self._waiting.get(name, ())

@@ -19,20 +19,27 @@ from deltamark.errors import DeltamarkError, unknown
 if TYPE_CHECKING:
     import duckdb
 
-NAMES = "SELECT table_name FROM duckdb_tables() WHERE schema_name = 'main' AND NOT temporary ORDER BY table_name"
+NAMES = """
+SELECT table_name FROM duckdb_tables()
+WHERE database_name = current_database() AND schema_name = 'main' AND NOT temporary ORDER BY table_name
+"""
 
 COLUMNS = """
 SELECT table_name, column_name, data_type, is_nullable, column_default IS NOT NULL OR is_generated
-FROM duckdb_columns() JOIN duckdb_tables() USING (table_oid, table_name, schema_name)
-WHERE schema_name = 'main' AND lower(table_name) = lower(?) ORDER BY column_index
+FROM duckdb_columns() JOIN duckdb_tables() USING (table_oid, table_name, schema_name, database_name)
+WHERE database_name = current_database() AND schema_name = 'main' AND lower(table_name) = lower(?) ORDER BY column_index
 """
 
 CONSTRAINTS = """
 SELECT constraint_type, expression, constraint_column_names
-FROM duckdb_constraints() WHERE schema_name = 'main' AND table_name = ? ORDER BY constraint_type, constraint_index
+FROM duckdb_constraints() WHERE database_name = current_database() AND schema_name = 'main' AND table_name = ?
+ORDER BY constraint_type, constraint_index
 """
 
-UNIQUE = "SELECT count(*) FROM duckdb_indexes() WHERE schema_name = 'main' AND table_name = ? AND is_unique"
+UNIQUE = """
+SELECT count(*) FROM duckdb_indexes()
+WHERE database_name = current_database() AND schema_name = 'main' AND table_name = ? AND is_unique
+"""
 
 CHECKED = ("CHECK", "FOREIGN KEY", "PRIMARY KEY", "UNIQUE")
 """The constraints that DuckDB checks when rows are inserted. NOT NULL is checked before."""

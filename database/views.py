@@ -4,18 +4,21 @@ A commit is a logical time of one dataflow, which has a plan for each view. A vi
 with their texts, and shares equal parts with them. The answers are kept, and DuckDB reads them as rows of Arrow, cast
 to the types that the query has in DuckDB.
 
-An error within a feed ends a dataflow. The next statement that needs a view then loads all views from the tables.
+An error within a feed ends a dataflow. The next statement that needs a view then loads all views from the tables, and
+so does the first one after a database in a file was opened: the file has the texts of views, and not their state.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import pyarrow as pa
 
+from deltamark.database.result import Result
 from deltamark.database.statements import Statement, statements
 from deltamark.database.store import Changed, Store, given_rows
 from deltamark.dataflow.batch import Batch, concatenated
@@ -28,6 +31,9 @@ from deltamark.dataflow.sql.problems import SeveralSqlError
 from deltamark.dataflow.sql.query import Query, query
 from deltamark.dataflow.types import Schema
 from deltamark.errors import DeltamarkError, unknown
+
+Plans: TypeAlias = "Dataflow[dict[str, Batch]]"
+"""A dataflow with a plan for each view."""
 
 
 @dataclass
@@ -61,8 +67,9 @@ class Views:
     def __init__(self, store: Store, workers: int) -> None:
         self._store, self._workers = store, workers
         self._views: dict[str, View] = {}
-        self._dataflow: Dataflow[dict[str, Batch]] | None = None
-        self._time = 0
+        self._dataflow: Plans | None = None
+        self.time = 0
+        """The logical time of the last commit that the views have followed."""
         self._has_old_columns = False
         """Whether the dataflow may still check columns that only dropped views have read."""
 
@@ -127,25 +134,52 @@ class Views:
         tables = (each["table_name"] for each in objects(json.loads(found)) if each.get("type") == "BASE_TABLE")
         return frozenset(each.lower() for each in tables)
 
-    def create(self, view: View) -> None:
-        """Maintain a view from now on."""
+    def restore(self) -> None:
+        """Plan the views that the file of the database declares."""
+        declared = self._store.run("SELECT name, definition FROM deltamark.views ORDER BY position")
+        for name, text in declared.fetchall():
+            self._views[name.lower()] = self.plan(name, text)
+
+    def create(self, view: View, replaced: View | None = None) -> None:
+        """Maintain a view from now on, in place of another one. After an error, the views are as before."""
+        try:
+            with self._store.declaring():
+                if replaced is not None:
+                    self.drop(replaced)
+                self._maintain(view)
+                self._declare(view)
+        except BaseException:
+            self._forget(view)
+            if replaced is not None and self.find(replaced.name) is None:
+                self._maintain(replaced)
+            raise
+
+    def _maintain(self, view: View) -> None:
         self._load()
         view.answer = None
         assert self._dataflow is not None
-        try:
-            self._dataflow.keep(view.name, self._attached(view))
-            columns = {name: pa.array([], pa.null()) for name in view.query.types}
-            with given_rows(self._store.duckdb, pa.table(columns), view.rows):
-                self._store.duckdb.execute(
-                    f"CREATE VIEW {quoted(view.name)} AS SELECT {view.columns} FROM {quoted(view.rows)}"
-                )
-        except BaseException:
-            if self._dataflow.has_failed:
-                self.invalidate()
-            elif view.name in self._dataflow.schemas:
-                self._dataflow.retire(view.name)
-            raise
+        self._dataflow.keep(view.name, self._attached(view))
         self._views[view.name.lower()] = view
+
+    def _forget(self, view: View) -> None:
+        """Maintain a view no more, if it is maintained."""
+        if self.find(view.name) is view:
+            del self._views[view.name.lower()]
+        if self._dataflow is None:
+            return
+        if self._dataflow.has_failed:
+            self.invalidate()
+        elif view.name in self._dataflow.schemas and self.find(view.name) is None:
+            self._dataflow.retire(view.name)
+            self._has_old_columns = True
+
+    def _declare(self, view: View) -> None:
+        """Let DuckDB know the columns of a view, and let the file have its text."""
+        duckdb, columns = self._store.duckdb, {name: pa.array([], pa.null()) for name in view.query.types}
+        with given_rows(duckdb, pa.table(columns), view.rows):
+            duckdb.execute(f"CREATE VIEW {quoted(view.name)} AS SELECT {view.columns} FROM {quoted(view.rows)}")
+        position = "(SELECT coalesce(max(position), 0) + 1 FROM deltamark.views)"
+        duckdb.execute(f"INSERT INTO deltamark.views VALUES ({position}, $1, $2)", [view.name, view.text])
 
     def _attached(self, view: View) -> Batch:
         """Attach a view to the arrangements that have the rows that it needs, or else to rows of the tables."""
@@ -157,44 +191,49 @@ class Views:
             history = {name: self._rows_of(name) for name in error.inputs}
             return self._dataflow.attach(view.name, plan, history=history)
 
-    def drop(self, view: View) -> None:
-        """Maintain a view no more. No other view reads it."""
-        self._store.duckdb.execute(f"DROP VIEW {quoted(view.name)}")
-        del self._views[view.name.lower()]
-        if self._dataflow is not None:
-            self._dataflow.retire(view.name)
-            self._has_old_columns = True
+    def drop(self, *views: View) -> None:
+        """Maintain some views no more. No other view reads them."""
+        with self._store.declaring():
+            for view in views:
+                self._store.duckdb.execute(f"DROP VIEW {quoted(view.name)}")
+                self._store.duckdb.execute("DELETE FROM deltamark.views WHERE name = $1", [view.name])
+        for view in views:
+            self._forget(view)
 
-    def feed(self, changes: Mapping[str, Sequence[Changed]]) -> None:
-        """Maintain all views by the changes of a transaction; after an error they are loaded anew when needed."""
+    def feed(self, changes: Mapping[str, Sequence[Changed]]) -> dict[str, Batch]:
+        """Maintain all views by the changes of a transaction; return the changes of each.
+
+        After an error they are loaded anew when they are needed.
+        """
         present = {name: [each for each in changed if each[0].num_rows] for name, changed in changes.items()}
         if not any(present.values()):
-            return
+            return {}
         try:
-            self._feed(present)
+            return self._feed(present)
         except DeltamarkError as error:
             if not self._has_old_columns:
                 raise self._refused(error) from error
             self.invalidate()  # a column that no view reads any more may be the reason
-            self.feed(changes)
+            return self.feed(changes)
 
-    def _feed(self, changes: Mapping[str, Sequence[Changed]]) -> None:
+    def _feed(self, changes: Mapping[str, Sequence[Changed]]) -> dict[str, Batch]:
         self._load()
         assert self._dataflow is not None
-        inputs, time = self._dataflow.inputs.items(), self._time + 1
+        inputs, time = self._dataflow.inputs.items(), self.time + 1
         batches = {name: self._batch(name, each, changes[name], time) for name, each in inputs if changes.get(name)}
         if not batches:
-            return
+            return {}
         try:
             found = self._dataflow.feed(batches)
         except BaseException:
             if self._dataflow.has_failed:
                 self.invalidate()
             raise
-        self._time = time
+        self.time = time
         for name, each in found.items():
             if len(each.time):
                 self[name].answer = None
+        return found
 
     def _refused(self, error: DeltamarkError) -> DeltamarkError:
         names = ", ".join(error.plans)
@@ -216,19 +255,24 @@ class Views:
 
     def _load(self) -> None:
         """Load all views from the committed rows of the tables, unless they are maintained already."""
-        if self._dataflow is not None:
-            return
-        dataflow = Dataflow({each.name: each.query.collection for each in self}, workers=self._workers)
+        if self._dataflow is None:
+            self._dataflow, self._has_old_columns = self._loaded(self), False
+
+    def _loaded(self, views: Iterable[View], prepare: Callable[[Plans], None] = lambda _: None) -> Plans:
+        """Return a dataflow that has followed the committed rows of the tables."""
+        dataflow = Dataflow({each.name: each.query.collection for each in views}, workers=self._workers)
         try:
-            for each in self:
-                dataflow.keep(each.name)
+            prepare(dataflow)
+            for name in dataflow.schemas:
+                dataflow.keep(name)
             loaded = {name: [(rows, 1) for rows in self._store.committed(name)] for name in dataflow.inputs}
             inputs = dataflow.inputs.items()
-            dataflow.feed({name: self._batch(name, each, loaded[name], 0) for name, each in inputs if loaded[name]})
+            rows = {name: self._batch(name, each, loaded[name], self.time) for name, each in inputs if loaded[name]}
+            dataflow.feed(rows)
         except BaseException:
             dataflow.close()
             raise
-        self._dataflow, self._time, self._has_old_columns = dataflow, 0, False
+        return dataflow
 
     def _rows_of(self, name: str) -> Iterator[Batch]:
         schema = self._store.catalog[name].collection.schema
@@ -250,6 +294,12 @@ class Views:
             view.answer = self._dataflow.answer(view.name)
         return view.answer
 
+    def typed(self, view: View) -> Result:
+        """Return no rows, with the columns that the answer of a view has in DuckDB."""
+        columns = {name: pa.array([], pa.null()) for name in view.query.types}
+        with given_rows(self._store.duckdb, pa.table(columns), view.rows):
+            return self._store.run(f"SELECT {view.columns} FROM {quoted(view.rows)}")
+
     @contextmanager
     def readable(self, statement: Statement) -> Iterator[None]:
         """Let DuckDB read the answers of the views that a statement names."""
@@ -265,3 +315,11 @@ class Views:
         self._load()
         assert self._dataflow is not None
         return self._dataflow.explain(self[name].name)
+
+    def measure(self, name: str) -> str:
+        """Load a view once more, by itself; return its tree with the changes and the time of each operator."""
+        dataflow = self._loaded([self[name]], Dataflow.profile)
+        try:
+            return dataflow.explain(self[name].name)
+        finally:
+            dataflow.close()

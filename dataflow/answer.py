@@ -97,6 +97,24 @@ def summed(table: pa.Table) -> pa.Table:
     return weights.filter(pc.not_equal(weights[WEIGHT], 0))
 
 
+def net_values(schema: Schema, changes: Batch) -> tuple[pa.Table, np.ndarray]:
+    """Return the distinct rows that changes sum up to, as values, and their weights; retracted rows come first.
+
+    >>> schema = source("sales", {"price": integer(0, 9999, scale=2)}).schema
+    >>> values, weights = net_values(schema, Batch([0, 0, 0], [2, 1, -2], {"price": [950, 100, 950]}))
+    >>> values.to_pylist(), weights.tolist()
+    ([{'price': Decimal('1.00')}], [1])
+    """
+    table = summed(stored_table(schema, changes))
+    values = _values(schema, table)
+    if values.num_columns < len(schema.fields):  # different quotients may have equal values
+        table = summed(values.append_column(WEIGHT, table[WEIGHT]))
+        values = table.drop_columns([WEIGHT])
+    weights = table[WEIGHT].to_numpy()
+    order = np.argsort(weights, kind="stable")
+    return values.take(order), weights[order]
+
+
 def stored_table(schema: Schema, changes: Batch) -> pa.Table:
     """Return changes as a table of stored rows and their weights, without their times."""
     return _table(schema, changes, 0, len(changes.time))

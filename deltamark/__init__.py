@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from deltamark.database.connection import Connection as Connection
     from deltamark.database.connection import connect as connect
     from deltamark.database.result import Result as Result
+    from deltamark.database.subscriptions import Changes as Changes
+    from deltamark.database.subscriptions import Subscription as Subscription
     from deltamark.dataflow.batch import Batch as Batch
     from deltamark.dataflow.language.collection import Collection as Collection
     from deltamark.dataflow.language.collection import source as source

@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from deltamark import Connection, DeltamarkError, connect
-from deltamark.database import connection, frames
+from deltamark import DeltamarkError, connect
+from deltamark.database import connection, frames, result, subscriptions
 from deltamark.database.store import Store
 from deltamark.dataflow.runtime.dataflow import Dataflow
 
@@ -26,7 +26,7 @@ def test_examples_say_what_they_print():
     with connect() as con:
         con.execute("CREATE TABLE sales (shop INTEGER, price DECIMAL(9, 2))")
         con.insert("sales", [{"shop": 7, "price": 6}, {"shop": 6, "price": 4}, {"shop": 7, "price": 9}])
-        for module in (connection, frames):
+        for module in (connection, frames, result, subscriptions):
             for test in doctest.DocTestFinder().find(module, extraglobs={"con": con}):
                 runner.run(test)
     assert runner.summarize(verbose=False).failed == 0
@@ -187,6 +187,29 @@ def test_threads_share_a_connection(con):
     assert sorted(con.execute("FROM revenue").fetchall()) == [(number, sum(range(2, 22))) for number in range(3)]
 
 
+def test_a_view_is_measured_by_itself(con):
+    con.execute("INSERT INTO sales VALUES (1, 2), (1, 3), (2, 3)")
+    for text in ("EXPLAIN ANALYZE revenue", "explain analyze view REVENUE"):
+        plan = "\n".join(line for (line,) in con.execute(text).fetchall())
+        assert "aggregate by shop" in plan
+        assert "All operators took" in plan
+    assert "took" not in str(con.execute("EXPLAIN revenue").fetchall())
+    with pytest.raises(DeltamarkError, match="unknown view: revenues"):
+        con.execute("EXPLAIN ANALYZE revenues")
+    assert "analyzed_plan" in str(con.execute("EXPLAIN ANALYZE SELECT * FROM sales").fetchall())
+
+
+def test_notebooks_show_tables_of_html(con):
+    con.execute("INSERT INTO sales VALUES (1, 2)")
+    names = "<tr><td>revenue</td><td>view</td><td>shop INTEGER, revenue DECIMAL(38,2)</td></tr>"
+    assert names in con._repr_html_()
+    html = con.execute("SELECT 'a < b' AS \"x & y\", NULL AS n FROM sales")._repr_html_()
+    assert "<th>x &amp; y</th>" in html
+    assert "<td>a &lt; b</td>" in html
+    assert html.endswith("<p>1 row</p>")
+    assert con.execute("DROP VIEW revenue")._repr_html_() == "<p>no rows</p>"
+
+
 def test_nothing_can_be_done_after_close(con):
     assert repr(con) == "Connection; tables: sales; views: revenue"
     con.close()
@@ -195,12 +218,6 @@ def test_nothing_can_be_done_after_close(con):
     for do in (lambda: con.execute("SELECT 1"), lambda: con.insert("sales", []), con.begin):
         with pytest.raises(DeltamarkError, match="the database is closed"):
             do()
-
-
-def test_databases_are_in_memory():
-    with pytest.raises(DeltamarkError, match=r"a database in a file: shop\.db"):
-        connect("shop.db")
-    assert Connection.__module__ == "deltamark.database.connection"
 
 
 @pytest.mark.parametrize("workers", [2])

@@ -1,9 +1,13 @@
-"""Law of the database: after every commit each view has the rows that DuckDB computes, whatever was done before."""
+"""Law of the database: after every commit each view has the rows that DuckDB computes, whatever was done before.
+
+The changes of each view, since it was created or the database was opened, sum up to the same rows.
+"""
 
 from __future__ import annotations
 
 import datetime as dt
 import random
+from typing import Any
 
 import duckdb
 import pandas as pd
@@ -180,10 +184,10 @@ class Shop:
         twins.create(name, OVER_VIEWS[name][1] if name in OVER_VIEWS else QUERIES[name])
 
 
-def run_transactions(seed: int, count: int, views: int) -> None:
-    """Make some transactions, and check all views after each commit."""
+def run_transactions(seed: int, count: int, views: int, **options: Any) -> None:
+    """Make some transactions, and check all views after each commit. options: those of the databases."""
     rng = random.Random(seed)
-    with Twins(*TABLES.strip().split(";\n")[:-1], TABLES.strip().split(";\n")[-1].rstrip(";")) as twins:
+    with Twins(*TABLES.strip().split(";\n")[:-1], TABLES.strip().split(";\n")[-1].rstrip(";"), **options) as twins:
         shop = Shop(twins, rng)
         for _ in range(views):
             shop.declare()
@@ -192,6 +196,8 @@ def run_transactions(seed: int, count: int, views: int) -> None:
             twins.check()
             if rng.random() < 0.03:
                 shop.declare()
+            if options and rng.random() < 0.05:
+                twins.restart()
         twins.check("products", "orders", "lines")
 
 
@@ -208,3 +214,10 @@ def transact(shop: Shop, rng: random.Random) -> None:
 @pytest.mark.parametrize("seed", [1, 2])
 def test_views_are_equal_to_those_of_duckdb_after_every_commit(seed):
     run_transactions(seed, count=150, views=8)
+
+
+@pytest.mark.draws(1, of="durable")
+@pytest.mark.parametrize("seed", range(3, 6))
+@pytest.mark.parametrize("durable", [False, True])
+def test_views_are_equal_to_those_of_duckdb_over_restarts(tmp_path, durable, seed):
+    run_transactions(seed, count=60, views=4, folder=tmp_path, durable=durable)

@@ -19,7 +19,7 @@ from support.engines.explanations import parts
 from support.manual import PAGES, Command, code, commands
 from support.paths import ROOT
 
-from deltamark import Batch, Dataflow, col, integer, source
+from deltamark import Batch, Dataflow, col, connect, integer, source
 from deltamark.harness.cli.commands import NAMES, load
 from deltamark.harness.cli.main import main
 from deltamark.harness.cli.parser import Parser
@@ -27,8 +27,8 @@ from deltamark.harness.results import store
 
 COMMANDS = commands()
 EXAMPLES = (
-    "print(con.execute(", "con.upsert(", "sales = source(", "dataflow.retire(", "begin.iterate(", "modes = Query(",
-    "delta_query(", "parquet_table(", "by_shop = sql(", "maintain(spark", "def mix(x):",
+    "print(con.execute(", "con.upsert(", "con.subscribe(", "sales = source(", "dataflow.retire(", "begin.iterate(",
+    "modes = Query(", "delta_query(", "parquet_table(", "by_shop = sql(", "maintain(spark", "def mix(x):",
 )  # fmt: skip
 """A part of each block of Python. `tests/harness/check/test_change_csv.py` runs the last one, and
 `tests/dataflow/spark/test_maintain.py` the one before it."""
@@ -79,6 +79,23 @@ def test_the_example_of_a_database_runs():
     rows = [(7, "2024-12-31", 5), (7, "2025-01-01", 3), (8, "2025-01-02", 9)]
     frame = [{"shop": shop, "day": day, "price": price} for shop, day, price in rows]
     assert example("con.upsert(", {"frame": frame})["table"].to_pydict() == {"city": ["Ulm", "Bonn"], "revenue": [9, 4]}
+
+
+def test_the_example_of_a_subscription_runs(capsys):
+    con = connect()
+    con.execute("CREATE TABLE t (city VARCHAR, x INTEGER); INSERT INTO t VALUES ('Ulm', 4)")
+    con.execute("CREATE VIEW revenue AS SELECT city, sum(x) AS revenue FROM t GROUP BY city")
+
+    class Committing:
+        def subscribe(self, view, *callback, **options):
+            found = con.subscribe(view, *callback, **options)
+            if callback:
+                con.execute("INSERT INTO t VALUES ('Bonn', 9)")
+            return found
+
+    names = example("con.subscribe(", {"con": Committing(), "send": lambda _: con.close()})
+    assert names["batch"].fetchall() == [(1, 1, "Bonn", 9)]
+    assert "Bonn" in capsys.readouterr().out
 
 
 def test_the_command_line_works_in_another_directory(tmp_path):

@@ -225,7 +225,11 @@ def scan(mappings: Sequence[Mapping], categories: int) -> list[Sequence[Extent]]
 
 
 def _scan(pages: int, start: int, end: int, categories: int) -> Iterator[Extent]:
-    """Yield the pages between two addresses. pages: an open file of the pages of the process."""
+    """Yield the pages between two addresses. pages: an open file of the pages of the process.
+
+    A request with room for more extents has reached the end. The address at which it says to go on may be an earlier
+    one: Linux 6.18 repeats the extents behind the 512th then.
+    """
     extents = np.empty((SCANNED_EXTENTS, 3), np.uint64)
     while start < end:
         words = 96, 0, start, end, 0, extents.ctypes.data, len(extents), 0, ZERO, ZERO, categories, HUGE
@@ -234,6 +238,8 @@ def _scan(pages: int, start: int, end: int, categories: int) -> Iterator[Extent]
         (start,) = struct.unpack_from("Q", request, 32)
         for at, stop, kind in extents[:count].tolist():
             yield Extent(at, stop, HUGE_PAGE_BYTES if kind & HUGE else PAGE_BYTES)
+        if count < len(extents):
+            return
 
 
 class Pool:

@@ -181,6 +181,18 @@ def test_the_bytes_of_the_pool_count_ranges_that_a_collection_puts_into_it_meanw
     assert pool.bytes == pool.space == 0
 
 
+@pytest.mark.parametrize("count", [511, 600, 1700])
+def test_ranges_that_are_scanned_together_have_their_own_pages(count):
+    mappings = [map_pages(Kind.of(1 << 30, 0), 0) for _ in range(count)]  # they lie side by side
+    for each in mappings:
+        view(each.start, 1)[0] = 1
+    together = touched(mappings)
+    assert together == [found for each in mappings for found in touched([each])]
+    assert {each.page_bytes for extents in together for each in extents} == {PAGE_BYTES}
+    for each in mappings:
+        unmap(each)
+
+
 def _used(memory):
     """Return a range of whose pages one was touched, which belongs to no memory any more."""
     address = memory.reserve(1)

@@ -7,7 +7,7 @@ from pathlib import Path
 import chdb
 import pyarrow as pa
 from chdb.session import Session
-from recompute import TableEngine
+from recompute import FileEngine
 from serve import serve
 
 SETTINGS = {
@@ -19,7 +19,7 @@ SETTINGS = {
 """NULL where SQL has NULL, and deletions that are complete when they return."""
 
 
-class ClickHouse(TableEngine):
+class ClickHouse(FileEngine):
     name = f"chdb {chdb.__version__} (ClickHouse {chdb.engine_version})"
     types = {"int64": "Int64", "decimal": "Decimal(15, {})", "date32": "Date32", "string": "String"}
     nullable_type = "Nullable({})"

@@ -416,10 +416,12 @@ def _account(name: str, program: Program) -> Account:
         timed_cpu += cpu.passed()
         seen += program.request_seconds
         reported += program.request_seconds if reply.seconds is None else reply.seconds
-    query.end()
     cpu.list_processes()
     untimed_cpu += cpu.passed()
+    answer_rows = len(query.answer()) if program.greeting.output == "answers" else 0
+    answer_cpu = cpu.passed()
+    query.end()
     return Account(
         workers=1, tuples=BATCHES * BATCH_ROWS, requests=BATCHES, reported=reported, seen=seen, untimed=untimed,
-        timed_cpu=timed_cpu, untimed_cpu=untimed_cpu,
+        timed_cpu=timed_cpu, untimed_cpu=untimed_cpu, answer_cpu=answer_cpu, answer_rows=answer_rows,
     )  # fmt: skip

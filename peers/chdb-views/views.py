@@ -1,8 +1,9 @@
 """The materialized views of a query: one for each of its tables, whose insertions it sees.
 
 A view of ClickHouse runs its query over each block of rows that is inserted into the first table of its FROM, and
-inserts the result into another table. The other tables of a join are read as they are. So the query has a view for each
-table, with this table as the first. All views insert into one table of aggregate states, which the reading query merges.
+inserts the result into another table. The other tables of a join are read as they are. So the query has a view for
+each table, with this table as the first. All views insert into one table of aggregate states, which the reading query
+merges.
 """
 
 from __future__ import annotations

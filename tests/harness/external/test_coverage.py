@@ -29,9 +29,10 @@ STREAMS = [
     ("zipf:1", "q13"),
 ]  # fmt: skip
 REFUSE = {"open": "return {'refused': 'too hard'}"}
-REFUSE_DELETIONS = {"open": (
-    "return super().open(request) if request['workload'] == 'insert' else {'refused': 'deletions'}"
-)}  # fmt: skip
+REFUSE_DELETIONS = {
+    "hello": "return {**super().hello(request), 'deletions': False}",
+    "open": "assert not request['deletions']; return super().open(request)",
+}
 IGNORE_DELETIONS = {"apply": (
     "self.batch = {n: b.filter(right['pa'].array([each > 0 for each in b['diff'].to_pylist()])) "
     "for n, b in self.batch.items()}\n        return super().apply(request)"

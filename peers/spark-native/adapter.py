@@ -85,7 +85,7 @@ class SparkNative:
             self.result = self.emitted()
         except (PySparkException, RefusedError) as error:
             self.end({})
-            raise RefusedError(one_line(error)) from error
+            raise RefusedError(one_line(str(error).partition(";")[0])) from error  # the plan is behind it
         return {}
 
     def start(self, workers: int) -> None:

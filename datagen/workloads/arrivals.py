@@ -29,6 +29,7 @@ class Insert(Workload):
     """Row i of every relation arrives in round i and stays."""
 
     name = "insert"
+    retracts = False
 
     def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
@@ -193,6 +194,8 @@ class Arrivals:
 
 class Late(Workload):
     """late:H: row i of every relation arrives in one of the rounds i to i+H, which a hash draws, and stays."""
+
+    retracts = False
 
     def __init__(self, dataset: Dataset, delay: int) -> None:
         self.name = f"late:{delay}"

@@ -72,6 +72,8 @@ class Workload(ABC):
     """The data in which the positions lie."""
     load_rounds: int = 0
     """The first rounds, which load rows that later rounds change, and are not timed."""
+    retracts: bool = True
+    """Whether rows may leave."""
 
     @abstractmethod
     def pieces(self, name: str, start: int, stop: int) -> list[ChangedRows]:

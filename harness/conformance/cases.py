@@ -9,6 +9,7 @@ import datetime as dt
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import takewhile
 
 import pyarrow as pa
 
@@ -142,6 +143,18 @@ class Case:
     name: str
     query: str
     batches: tuple[tuple[Change, ...], ...]
+
+    @property
+    def deletions(self) -> bool:
+        """Whether rows leave."""
+        return any(change.diff < 0 for batch in self.batches for change in batch)
+
+    @property
+    def before_deletions(self) -> Case:
+        """The batches before the first one from which rows leave; the whole case if there are none."""
+        inserting = takewhile(lambda batch: all(change.diff > 0 for change in batch), self.batches)
+        kept = tuple(inserting)
+        return Case(f"{self.name}, before rows leave", self.query, kept) if kept and self.deletions else self
 
 
 def _joined(time: int, key: int, diff: int = 1) -> tuple[Change, ...]:

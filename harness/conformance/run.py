@@ -153,7 +153,7 @@ class _Oracle:
 class OpenQuery:
     """A query that is open in a program, fed with rows made by hand. engine: the name of the program."""
 
-    def __init__(self, engine: str, program: Program, subject: Subject) -> None:
+    def __init__(self, engine: str, program: Program, subject: Subject, *, deletions: bool = True) -> None:
         self._program, self._inputs, self.schema = program, subject.inputs, subject.schema
         self._is_exact = program.greeting.output == "stream"
         self._answer = stored_columns(self.schema) if self._is_exact else selected_columns(self.schema)
@@ -161,8 +161,8 @@ class OpenQuery:
         self._files: dict[str, str] = {}
         program.open(messages.Open(
             query=subject.name, sql=named.translated(engine, subject.sql), parameters=dict(subject.parameters),
-            workload="insert", logical=1, workers=1, collect=True, directory=str(program.files.path),
-            relations=dict(subject.inputs), answer=self._answer,
+            workload="insert", deletions=deletions, logical=1, workers=1, collect=True,
+            directory=str(program.files.path), relations=dict(subject.inputs), answer=self._answer,
         ))  # fmt: skip
 
     def feed(self, changes: Sequence[Change], until: int) -> int:
@@ -218,7 +218,7 @@ def run_case(name: str, program: Program, case: Case) -> Outcome:
     """Run a case; describe the first difference."""
     subject = _with_keys(subject_of(case.query), [change for batch in case.batches for change in batch])
     try:
-        query = OpenQuery(name, program, subject)
+        query = OpenQuery(name, program, subject, deletions=case.deletions)
     except RefusedError as error:
         return Outcome(case.name, refused=f"{case.query}: {error.actual}")
     output = program.greeting.output
@@ -350,7 +350,7 @@ def run_all(name: str) -> Iterator[Outcome]:
     with closing(Program(each.short, list(each.command), REQUEST_TIMEOUT_S)) as program:
         yield _greets_as_expected(name, program)
         for case in (*CASES, *NULL_CASES):
-            yield run_case(name, program, case)
+            yield run_case(name, program, case if program.greeting.deletions else case.before_deletions)
         if program.greeting.several:
             yield run_several(name, program, NOTHING_BETWEEN)
         yield _refuses_unknown(program)
@@ -368,8 +368,8 @@ def _greets_as_expected(name: str, program: Program) -> Outcome:
 
 def _refuses_unknown(program: Program) -> Outcome:
     request = messages.Open(
-        query=UNKNOWN_QUERY, sql="SELECT no_such_column FROM orders", parameters={}, workload="insert", logical=1,
-        workers=1, collect=True, directory=str(program.files.path), relations={}, answer=[("n", "int64")],
+        query=UNKNOWN_QUERY, sql="SELECT no_such_column FROM orders", parameters={}, workload="insert", deletions=False,
+        logical=1, workers=1, collect=True, directory=str(program.files.path), relations={}, answer=[("n", "int64")],
     )  # fmt: skip
     try:
         refused = program.request(request, messages.OpenReply).refused
@@ -403,7 +403,7 @@ def times_of(name: str) -> str:
 
 
 def _account(name: str, program: Program) -> Account:
-    query = OpenQuery(name, program, subject_of(QUERY))
+    query = OpenQuery(name, program, subject_of(QUERY), deletions=False)
     reported = seen = untimed = timed_cpu = untimed_cpu = 0.0
     cpu = CpuUse(LIST_EVERY_S)
     for number in range(BATCHES):
@@ -416,10 +416,12 @@ def _account(name: str, program: Program) -> Account:
         timed_cpu += cpu.passed()
         seen += program.request_seconds
         reported += program.request_seconds if reply.seconds is None else reply.seconds
-    query.end()
     cpu.list_processes()
     untimed_cpu += cpu.passed()
+    answer_rows = len(query.answer()) if program.greeting.output == "answers" else 0
+    answer_cpu = cpu.passed()
+    query.end()
     return Account(
         workers=1, tuples=BATCHES * BATCH_ROWS, requests=BATCHES, reported=reported, seen=seen, untimed=untimed,
-        timed_cpu=timed_cpu, untimed_cpu=untimed_cpu,
+        timed_cpu=timed_cpu, untimed_cpu=untimed_cpu, answer_cpu=answer_cpu, answer_rows=answer_rows,
     )  # fmt: skip

@@ -104,6 +104,7 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
     session: bool = False
     several: bool = False
     nulls: bool = False
+    deletions: bool = True
     dialect: list[tuple[str, str]] = []
     """Regular expressions, and the texts that replace their matches in the SQL of all queries."""
     refuses: dict[str, str] = field(default_factory=dict)
@@ -142,7 +143,7 @@ class Peer:
         own = self.manifest
         return HelloReply(
             protocol=PROTOCOL, name=own.name, output=own.output, maintains=own.maintains, max_workers=own.max_workers,
-            session=own.session, several=own.several, nulls=own.nulls,
+            session=own.session, several=own.several, nulls=own.nulls, deletions=own.deletions,
         )  # fmt: skip
 
     @property

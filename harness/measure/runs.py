@@ -34,7 +34,7 @@ from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.cell import DEFAULT_ENGINE, Cell
 from deltamark.harness.check.oracle import Answers, moments, oracle_answers
 from deltamark.harness.check.run_check import RunCheck, open_check
-from deltamark.harness.engines.base import REFUSALS, Engine, batches_at_a_time
+from deltamark.harness.engines.base import REFUSALS, AnswerEngine, Engine, Sink, batches_at_a_time
 from deltamark.harness.engines.embedded import measured_workers
 from deltamark.harness.engines.registry import capabilities, open_engine, open_stream
 from deltamark.harness.measure.child import Phases
@@ -93,6 +93,9 @@ class TimedRun:
     """The time for which the harness waited, outside the clock, until the engine had its input ready."""
     requests: int = 0
     """The number of times that the clock was started."""
+    answer_cpu: float = 0.0
+    """The CPU time of descendants from the end of the last batch until an engine has handed over its answer."""
+    answer_rows: int = 0
     tuples: int = 0
     changes: int = 0
     loaded: int = 0
@@ -133,6 +136,7 @@ def timed_run(cell: Cell, work: Workload, opened: Callable[[], Engine], check: R
             running.end()
             stored = engine.stored_bytes()
             figures.state_bytes, figures.peak_bytes = memory.growth if stored is None else stored, memory.peak
+            running.ask()
             if check is not None:
                 engine.finish()
                 check.finish(engine)
@@ -176,6 +180,13 @@ class _Running:
             if self.figures.has_own_process:
                 self.cpu.list_processes()
             self._taken()
+
+    def ask(self) -> None:
+        """Ask for the answer after the last batch, which an engine must have ready: it may have put work off."""
+        if self.figures.has_own_process and isinstance(self.engine, AnswerEngine):
+            self.cpu.passed()
+            self.figures.answer_rows = len(self.engine.answer())
+            self.figures.answer_cpu = self.cpu.passed()
 
     def _time_several(self, window: Span, physical: int) -> None:
         """Time batches by the clock of the engine, which takes several of them at a time."""
@@ -316,8 +327,7 @@ def _prepare(
     return RunOutput(check.digest, run.changes), 0 if engine.has_session else run.state_bytes
 
 
-def _run(cell: Cell, dataset: Dataset, work: Workload, check: RunCheck | None) -> TimedRun:
-    sink = None if check is None else check.add
+def _run(cell: Cell, dataset: Dataset, work: Workload, check: RunCheck | None, sink: Sink | None) -> TimedRun:
     if cell.engine == DEFAULT_ENGINE:
         cell = cell.but(workers=measured_workers(cell))
     run = timed_run(cell, work, lambda: open_engine(cell, dataset, work, sink), check)
@@ -327,9 +337,15 @@ def _run(cell: Cell, dataset: Dataset, work: Workload, check: RunCheck | None) -
 
 
 def _measured_run(cell: Cell, answers: Answers, dataset: Dataset, work: Workload) -> tuple[TimedRun, str]:
-    """Time a run; return its digest, too, if it is checked itself."""
-    if not capabilities(cell.engine).checked_while_timed:
-        return _run(cell, dataset, work, None), ""
+    """Time a run; return its digest, too, if it is checked itself.
+
+    Otherwise the changes of the run are counted, and of whole answers the last one is compared: an engine knows which
+    runs are checked, and could leave its work out of the others.
+    """
+    engine = capabilities(cell.engine)
+    if not engine.checked_while_timed:
+        end = {time: answers[time] for time in sorted(answers)[-1:] if engine.output == "answers"}
+        return _run(cell, dataset, work, open_check(cell, work, end) if end else None, None), ""
     run, check = checked_run(cell, answers, dataset, work)
     return run, check.digest
 
@@ -337,7 +353,7 @@ def _measured_run(cell: Cell, answers: Answers, dataset: Dataset, work: Workload
 def checked_run(cell: Cell, answers: Answers, dataset: Dataset, work: Workload) -> tuple[TimedRun, RunCheck]:
     """Run a cell and compare its output; return the finished check, too. A wrong output raises a WrongError."""
     check = open_check(cell, work, answers)
-    run = _run(cell, dataset, work, check)
+    run = _run(cell, dataset, work, check, check.add)
     counts = capabilities(cell.engine).output != "answers" and run.fully_timed
     if counts and check.changes != run.changes:
         raise WrongError(f"the engine emitted {check.changes} changes, but counted {run.changes}")
@@ -380,12 +396,14 @@ def _figures(cell: Cell, runs: list[TimedRun]) -> Figures:
         "seconds": [run.seconds for run in runs], "cpu": [run.cpu for run in runs], "cut": [run.cut for run in runs],
         "outside": [run.outside for run in runs if run.outside], "untimed": [run.untimed for run in separate],
         "timed_cpu": [run.timed_cpu for run in separate], "untimed_cpu": [run.untimed_cpu for run in separate],
+        "answer_cpu": [run.answer_cpu for run in separate] if best.answer_rows else [],
         **{name: [percentile(ordered, percent)] for name, percent in PERCENTILES.items()},
         "trace_seconds": best.latencies if traced else [],
     }  # fmt: skip
     counts = {
         "requests": best.requests if best.has_own_process else 0, "recomputed": int(best.recomputed),
-        "sampled": int(not best.fully_timed), "tuples": best.tuples, "changes": best.changes,
+        "answer_rows": best.answer_rows, "sampled": int(not best.fully_timed), "tuples": best.tuples,
+        "changes": best.changes,
         "batches": len(best.latencies), "state_rows": best.state_rows,
         "state_bytes": max(run.state_bytes for run in runs), "peak_bytes": max(run.peak_bytes for run in runs),
     }  # fmt: skip

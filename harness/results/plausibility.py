@@ -31,6 +31,14 @@ explains about 25 and 90 in the committed records: Q6 keeps few rows, and all ar
 MAX_WAIT = 300.0
 """Seconds for which the harness waits while an engine uses one of CPU time. Timers and other programs explain some."""
 
+MAX_SEEN = 2.0
+"""Seconds for which the harness waits for replies, for a reported one. A pipe explains little of it."""
+
+MAX_ANSWER, ANSWER_CPU_S, ROW_CPU_S = 10.0, 1.0, 5e-5
+"""CPU seconds until an answer is handed over: for a reported second of a batch, to load code, and to write a row. A
+program in Python loads pyarrow in 0.15 to 0.35 s, and writes a row of ten columns in 1e-5 s.
+"""
+
 REQUEST_CPU_S, REQUEST_WAIT_S = 0.002, 0.1
 """The CPU seconds and the seconds of a request that need no explanation: reading and writing messages, opening files,
 and waiting for a core of a busy machine. A program in Python uses 0.05 to 0.3 ms of CPU time.
@@ -53,6 +61,9 @@ class Account:
     timed_cpu: float
     untimed_cpu: float
     """The CPU time of the processes of the engine in the clock, and outside of it; both 0 if it is not known."""
+    answer_cpu: float = 0.0
+    answer_rows: int = 0
+    """The CPU time of these processes from the last batch until the answer was handed over, and its rows."""
 
 
 def doubt(run: Account) -> str:
@@ -72,6 +83,14 @@ def _doubts(run: Account) -> Iterator[str]:
     if run.untimed_cpu > min(MAX_UNTIMED_CPU * run.timed_cpu, MAX_UNTIMED * run.workers * run.reported) + free:
         outside, inside, reported = (brief(each).text for each in (run.untimed_cpu, run.timed_cpu, run.reported))
         yield f"it used {outside} of CPU time outside the clock and {inside} in it, and reports {reported}"
+    batch = run.reported / max(run.requests, 1)
+    if run.answer_cpu > MAX_ANSWER * run.workers * batch + ANSWER_CPU_S + run.answer_rows * ROW_CPU_S:
+        yield (
+            f"it used {brief(run.answer_cpu).text} of CPU time for the answer after the last batch, and reports "
+            f"{brief(batch).text} for a batch"
+        )
+    if run.seen > MAX_SEEN * run.reported + run.requests * REQUEST_WAIT_S:
+        yield f"its replies took {brief(run.seen).text}, and it reports {brief(run.reported).text}"
     if waited > MAX_WAIT * used + run.requests * REQUEST_WAIT_S:
         yield f"it let the harness wait for {brief(waited).text}, and used {brief(used).text} of CPU time"
 
@@ -92,5 +111,6 @@ def doubt_of(record: Record) -> str:
             workers=record.workers, tuples=record.tuples, requests=record.requests, reported=record.best,
             seen=fastest(record.outside) or record.best, untimed=fastest(record.untimed),
             timed_cpu=fastest(record.timed_cpu), untimed_cpu=fastest(record.untimed_cpu),
+            answer_cpu=fastest(record.answer_cpu), answer_rows=record.answer_rows,
         )
     )  # fmt: skip

@@ -154,6 +154,8 @@ class Record(Struct, frozen=True, kw_only=True):
     timed_cpu = _PerRun(0.0)
     untimed_cpu = _PerRun(0.0)
     """The CPU time of the processes of an external engine in the clock, and outside of it."""
+    answer_cpu = _PerRun(0.0)
+    """The CPU time of the processes of an external engine from the last batch until it has handed over its answer."""
     compared = _PerRun(0)
     """The logical times at which the answers of this cell equal DuckDB's; empty in records of older code."""
     trace_rows = _PerRun(0)
@@ -163,6 +165,8 @@ class Record(Struct, frozen=True, kw_only=True):
     """The number of requests in the clock, which each have one batch or several; 0 unless the engine is external."""
     recomputed = _Number(0)
     """1 if the engine ran this query again after each batch, although it maintains others."""
+    answer_rows = _Number(0)
+    """The number of rows of this answer."""
     sampled = _Number(0)
     """1 if only a sample of the batches was timed."""
     tuples = _Number(0)

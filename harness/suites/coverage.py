@@ -20,7 +20,7 @@ from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.check.answers import Snapshot, difference, unordered_difference
 from deltamark.harness.check.oracle import Oracle
 from deltamark.harness.check.verify import random_times
-from deltamark.harness.engines.base import AnswerEngine, Engine, Row, StreamEngine
+from deltamark.harness.engines.base import REFUSALS, AnswerEngine, Engine, Row, StreamEngine
 from deltamark.harness.engines.plans import sql_inputs
 from deltamark.harness.engines.registry import capabilities, open_engine
 from deltamark.harness.measure.client import CellReply
@@ -45,6 +45,8 @@ class Graded:
     """The first difference."""
     compared: int = 0
     """The number of compared answers."""
+    only_insertions: bool = False
+    """Whether the engine refuses deletions, or is wrong after them, and is right while rows are only inserted."""
 
 
 class _Output:
@@ -90,19 +92,28 @@ class _StreamOutput:
 
 
 def graded(cell: Cell, dataset: Dataset, chance: Random) -> Graded:
-    """Run a query in all workloads; return the worst grade. A query that the engine refuses raises one of REFUSALS."""
-    worst = Graded("times")
+    """Run a query in all workloads; return the worst grade. A query that the engine refuses raises one of REFUSALS.
+
+    The first workload of several has insertions alone. An engine that refuses the others is graded in this one.
+    """
+    runs: dict[str, Graded] = {}
     for name in _workloads(cell):
         work = workload(dataset, name)
         size = -(-work.rounds // (cell.logical * BATCHES))
-        found = _graded_run(cell.but(workload=name, physical=size), dataset, work, chance)
-        total = found.compared + worst.compared
-        if GRADES.index(found.grade) < GRADES.index(worst.grade):
-            problem = f"{name}: {found.problem}" if found.problem else ""
-        else:
-            found, problem = worst, worst.problem
-        worst = Graded(found.grade, found.recomputed or worst.recomputed, problem, total)
-    return worst
+        try:
+            runs[name] = _graded_run(cell.but(workload=name, physical=size), dataset, work, chance)
+        except REFUSALS:
+            if not runs:
+                raise
+    name, worst = min(runs.items(), key=lambda run: GRADES.index(run[1].grade))
+    first = next(iter(runs.values()))
+    return Graded(
+        worst.grade,
+        recomputed=any(run.recomputed for run in runs.values()),
+        problem=f"{name}: {worst.problem}" if worst.problem else "",
+        compared=sum(run.compared for run in runs.values()),
+        only_insertions=first.grade != "wrong" and (worst.grade == "wrong" or len(runs) < len(_workloads(cell))),
+    )
 
 
 def _workloads(cell: Cell) -> tuple[str, ...]:
@@ -165,4 +176,6 @@ def measure(cell: Cell, data: Path) -> Iterator[CellReply]:
         "recomputed": [int(found.recomputed)],
         "compared": [found.compared],
     }
+    if found.only_insertions:
+        figures["only_insertions"] = [1]
     yield CellReply(figures=figures, note=found.problem, verified="oracle")

@@ -351,14 +351,19 @@ GRADE_WORDS = {
 }  # fmt: skip
 """The moments at which the answers of an engine are right."""
 
+ONLY_INSERTIONS = "insertions only: deletions are refused; after deletions: right while rows are only inserted"
+
 BENCHMARK_OF = f"CASE WHEN starts_with(dataset, 'SF ') THEN '{DEFAULT}' ELSE split_part(dataset, ', SF ', 1) END"
 
 GRADED = f"""(
     SELECT *, split_part(name, ' ', 1) AS query, substr(name, len(query) + 2) AS engine,
         cardinality(figure) > 0 AS answers,
-        CASE WHEN NOT answers THEN 'refused' WHEN figure['grade'] = {GRADES.index("wrong")} THEN 'WRONG'
+        coalesce(figure['only_insertions'] > 0, false) AS only_insertions,
+        CASE WHEN NOT answers THEN 'refused'
+            WHEN figure['grade'] = {GRADES.index("wrong")}
+            THEN 'WRONG' || CASE WHEN only_insertions THEN ' after deletions' ELSE '' END
             ELSE coalesce(certified, CASE WHEN figure['recomputed'] > 0 THEN 'recomputed' ELSE 'maintained' END
-                || ', declared') END AS outcome
+                || ', declared') || CASE WHEN only_insertions THEN ', insertions only' ELSE '' END END AS outcome
     FROM measured LEFT JOIN certificates ON benchmark = {BENCHMARK_OF}
         AND name = concat_ws(' ', certified_query, certified_engine)
     WHERE table_name = 'coverage')"""
@@ -381,6 +386,7 @@ def coverage_tables(db: Relations, grades: Certified) -> Iterator[Table]:
             "maintained: the answer is updated; recomputed: the query runs again after each batch; partly: between",
             "declared: as the engine says; the others are certificates of SUITE=growth, which may be undecided",
             "refused: the engine or its adapter does not support the query; WRONG: an answer differs from DuckDB's",
+            *([ONLY_INSERTIONS] if db.rows(f"FROM {GRADED} WHERE only_insertions LIMIT 1") else []),
         ],
     )  # fmt: skip
     graded = "FILTER (why IS NULL AND answers)"

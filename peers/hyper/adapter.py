@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pyarrow as pa
 import tableauhyperapi
-from recompute import TableEngine
+from recompute import FileEngine
 from serve import Message, serve
 from tableauhyperapi import Connection, HyperProcess, Telemetry
 
 
-class Hyper(TableEngine):
+class Hyper(FileEngine):
     name = f"Hyper {tableauhyperapi.__version__}"
     types = {"int64": "BIGINT", "decimal": "NUMERIC(15, {})", "date32": "DATE", "string": "TEXT"}
 

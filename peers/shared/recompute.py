@@ -136,7 +136,7 @@ class Table:
 
 
 class Rows(NamedTuple):
-    """Rows in a file. sql: what stands for them in SQL."""
+    """Rows of a batch. sql: what stands for them in SQL."""
 
     count: int
     sql: str
@@ -152,7 +152,6 @@ class TableEngine(RecomputingEngine):
 
     def __init__(self) -> None:
         self.tables: dict[str, Table] = {}
-        self.files = 0
 
     def typed(self, type_: str) -> str:
         """Return the type of the engine's SQL for a type of the protocol."""
@@ -166,40 +165,23 @@ class TableEngine(RecomputingEngine):
     def count(self, sql: str) -> int:
         """Return the result of a query with one number."""
 
-    @abstractmethod
-    def rows_of(self, file: Path, columns: str) -> str:
-        """Return the SQL that stands for the rows of an Arrow file. columns: as CREATE TABLE declares them."""
-
     def create(self, name: str, columns: Columns, nullable: frozenset[str]) -> None:
         self.tables[name] = Table(columns, nullable)
-        self.execute(f"CREATE TABLE {name} ({self._declared([*columns, ARRIVAL], nullable)})")
+        self.execute(f"CREATE TABLE {name} ({self.declared([*columns, ARRIVAL], nullable)})")
 
-    def _declared(self, columns: Columns, nullable: frozenset[str]) -> str:
+    def declared(self, columns: Columns, nullable: frozenset[str]) -> str:
         return ", ".join(
             f"{column} {self.nullable_type.format(self.typed(type_)) if column in nullable else self.typed(type_)}"
             for column, type_ in columns
         )
 
-    def converted(self, name: str, arriving: pa.Table, leaving: pa.Table) -> tuple[Rows, Rows]:
+    def numbered(self, name: str, arriving: pa.Table) -> pa.Table:
+        """Append the numbers of rows that arrive."""
         table = self.tables[name]
         first, table.arrived = table.arrived, table.arrived + arriving.num_rows
-        numbered = arriving.append_column(ARRIVAL[0], pa.arange(first, table.arrived, 1))
-        written = (numbered, [*table.columns, ARRIVAL]), (leaving, table.columns)
-        arrives, leaves = (self._written(rows, self._declared(columns, table.nullable)) for rows, columns in written)
-        return arrives, leaves
+        return arriving.append_column(ARRIVAL[0], pa.arange(first, table.arrived, 1))
 
-    def _written(self, rows: pa.Table, columns: str) -> Rows:
-        self.files += 1
-        write(self.directory, f"rows-{self.files}.arrow", rows)
-        return Rows(rows.num_rows, self.rows_of(self.directory / f"rows-{self.files}.arrow", columns))
-
-    def change(self, name: str, arriving: Rows, leaving: Rows) -> None:
-        if arriving.count:
-            self.execute(f"INSERT INTO {name} SELECT * FROM {arriving.sql}")
-        if leaving.count:
-            self._remove(name, leaving)
-
-    def _remove(self, name: str, leaving: Rows) -> None:
+    def remove(self, name: str, leaving: Rows) -> None:
         """Remove rows by value: the oldest copies of each. Mostly the oldest rows of all leave: this is tried first."""
         table = self.tables[name]
         end = table.oldest + leaving.count
@@ -230,17 +212,44 @@ class TableEngine(RecomputingEngine):
     def delete(self, name: str, condition: str) -> None:
         self.execute(f"DELETE FROM {name} WHERE {condition}")
 
-    def apply(self, request: Message) -> Message:
-        reply = super().apply(request)
-        for file in self.directory.glob("rows-*.arrow"):
-            file.unlink()
-        return reply
-
     def end(self, _: Message) -> Message:
         for name in self.tables:
             self.execute(f"DROP TABLE IF EXISTS {name}")
         self.tables = {}
         return {}
+
+
+class FileEngine(TableEngine):
+    """Inserts rows from Arrow files."""
+
+    files = 0
+
+    @abstractmethod
+    def rows_of(self, file: Path, columns: str) -> str:
+        """Return the SQL that stands for the rows of an Arrow file. columns: as CREATE TABLE declares them."""
+
+    def converted(self, name: str, arriving: pa.Table, leaving: pa.Table) -> tuple[Rows, Rows]:
+        columns = self.tables[name].columns
+        arrives = self._written(name, self.numbered(name, arriving), [*columns, ARRIVAL])
+        return arrives, self._written(name, leaving, columns)
+
+    def _written(self, name: str, rows: pa.Table, columns: Columns) -> Rows:
+        self.files += 1
+        file = self.directory / f"rows-{self.files}.arrow"
+        write(self.directory, file.name, rows)
+        return Rows(rows.num_rows, self.rows_of(file, self.declared(columns, self.tables[name].nullable)))
+
+    def change(self, name: str, arriving: Rows, leaving: Rows) -> None:
+        if arriving.count:
+            self.execute(f"INSERT INTO {name} SELECT * FROM {arriving.sql}")
+        if leaving.count:
+            self.remove(name, leaving)
+
+    def apply(self, request: Message) -> Message:
+        reply = super().apply(request)
+        for file in self.directory.glob("rows-*.arrow"):
+            file.unlink()
+        return reply
 
 
 def schema(columns: Columns) -> pa.Schema:

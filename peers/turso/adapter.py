@@ -14,15 +14,11 @@ from typing import Any
 
 import pyarrow as pa
 import turso
+from ends import parts_of
 from serve import Message, RefusedError, one_line, read, serve, write
 
 TYPES = {"int64": "BIGINT", "date32": "TEXT", "string": "TEXT"}
 """The types of columns, as SQLite has them: it has no decimals, which are REAL."""
-
-ENDS = re.compile(
-    r"(?P<query>.*?)(?P<order>ORDER BY (?:(?!ORDER BY)[^()])*?)?(?P<limit>LIMIT [\sOFSET0-9]+)?", re.DOTALL
-)
-"""A query, and the order and the limit at its end."""
 
 CONSTANT = re.compile(r"\b(?:date|round)\(['\d][^()]*\)")
 """A call that the dialect has made of a constant of the benchmark."""
@@ -75,12 +71,10 @@ class Turso:
             columns, nullable = each["columns"], each.get("nullable", ())
             self.database.execute(f"CREATE TABLE {name} ({', '.join(declared(columns, nullable))})")
             self.tables[name] = Table(name, columns)
-        ends = ENDS.fullmatch(CONSTANT.sub(self.computed, request["sql"]).strip())
-        assert ends
-        order = ends["order"] or "" if ends["limit"] else ""
-        self.reading = f"SELECT * FROM answer {order} {ends['limit'] or ''}"
+        body, end = parts_of(CONSTANT.sub(self.computed, request["sql"]))
+        self.reading = f"SELECT * FROM answer {end}"
         try:
-            self.database.execute(f"CREATE MATERIALIZED VIEW answer AS {ends['query']}")
+            self.database.execute(f"CREATE MATERIALIZED VIEW answer AS {body}")
             self.rows = self.read()
         except Exception as error:  # whatever it is, this query cannot be maintained
             self.end({})

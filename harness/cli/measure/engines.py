@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Iterable
 
 from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.commands import command
 from deltamark.harness.cli.parser import Parser
-from deltamark.harness.conformance.cases import CASES, NULL_CASES
+from deltamark.harness.conformance.cases import CASES, NULL_CASES, Case
 from deltamark.harness.conformance.run import Outcome, run_all, times_of
 from deltamark.harness.console.console import say
 from deltamark.harness.console.table import Table, text, words
@@ -106,11 +107,16 @@ def _verdict(outcome: Outcome) -> str:
 def _claim(output: str, outcomes: list[Outcome]) -> str:
     """Describe what an engine may claim, from the outcomes of all cases."""
     if not any(outcome.problem for outcome in outcomes):
-        refused = {outcome.refused.partition(":")[0] for outcome in outcomes}
-        if not {case.query for case in CASES} - refused:
+        taken = {outcome.name for outcome in outcomes if not outcome.refused}
+
+        def takes(cases: Iterable[Case]) -> bool:
+            return any(not taken.isdisjoint((case.name, case.before_deletions.name)) for case in cases)
+
+        if not takes(CASES):
             return "may claim nothing: it refuses the queries of all cases"
-        takes_null = {case.query for case in NULL_CASES} - refused
-        return f"may claim: {output}{', with NULL in its inputs' if takes_null else ''}"
+        nulls = ", with NULL in its inputs" if takes(NULL_CASES) else ""
+        deletes = any(case.name in taken for case in CASES if case.deletions)
+        return f"may claim: {output}{nulls}{'' if deletes else ', without deletions'}"
     if output == "stream" and all(outcome.right_at_ends for outcome in outcomes):
         return "may not claim a stream; its answers at the ends of batches are right, so it may claim: batches"
     return "may claim nothing: an answer is wrong"

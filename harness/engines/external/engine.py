@@ -101,7 +101,8 @@ class ExternalEngine(FedEngine[PreparedBatch]):
         request = Open(
             query=self._cell.query, sql=named.translated(self._cell.engine, self._cell.text),
             parameters=dict(self._cell.parameters),
-            workload=self._cell.workload, logical=self._cell.logical, workers=self._cell.workers,
+            workload=self._cell.workload, deletions=self._work.retracts,
+            logical=self._cell.logical, workers=self._cell.workers,
             collect=self._sink is not None, directory=str(self._program.files.path),
             relations={
                 name: self._columns_of(self._work.dataset.relations[name], each) for name, each in self._inputs.items()

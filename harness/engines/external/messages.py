@@ -61,6 +61,8 @@ class Open(Request, frozen=True, kw_only=True):
     sql: str
     parameters: dict[str, object]
     workload: str
+    deletions: bool
+    """Whether rows may leave."""
     logical: int
     workers: int
     collect: bool
@@ -120,6 +122,8 @@ class HelloReply(Reply, frozen=True, kw_only=True):
     """Whether the program takes several batches in one request."""
     nulls: bool = False
     """Whether the program takes NULL in its inputs."""
+    deletions: bool = True
+    """Whether the program takes rows that leave."""
 
 
 class OpenReply(Reply, frozen=True, kw_only=True):

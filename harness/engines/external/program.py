@@ -371,6 +371,8 @@ class Program:
         if nullable and not self.greeting.nulls:
             actual = f"it takes no NULL in its inputs, which {nullable[0]} may have"
             raise RefusedError(f"{self._name} refuses {request.query}", actual, LEAVE_OUT)
+        if request.deletions and not self.greeting.deletions:
+            raise RefusedError(f"{self._name} refuses {request.query}", "it takes no deletions", LEAVE_OUT)
         reply = self.request(request, OpenReply)
         if reply.refused is not None:
             raise RefusedError(f"{self._name} refuses {request.query}", reply.refused, LEAVE_OUT)

@@ -83,8 +83,8 @@ class Query:
         self._fed, self._until, self._rows = 0, -1, Counter[tuple[object, ...]]()
         self._batches: list[Batch] = []
         program.open(messages.Open(
-            query="random", sql=text, parameters={}, workload="random", logical=1, workers=1, collect=True,
-            directory=str(program.files.path), relations={each.name: relation(each) for each in tables},
+            query="random", sql=text, parameters={}, workload="random", deletions=True, logical=1, workers=1,
+            collect=True, directory=str(program.files.path), relations={each.name: relation(each) for each in tables},
             answer=self._columns,
         ))  # fmt: skip
 

@@ -58,6 +58,18 @@ def test_a_fault_fails_a_case(monkeypatch, capsys, tmp_path, case):
     assert f"\n{case}: FAILED: " in out, out
 
 
+def test_an_engine_without_deletions_gets_the_batches_before_them(monkeypatch, capsys, tmp_path):
+    run_only(monkeypatch, "retraction", "several times in one batch", "aggregates of NULL")
+    hello = "return {**super().hello(request), 'deletions': False}"
+    feed = "super().feed(request); assert all(each['diff'].to_numpy().min() > 0 for each in self.batch.values())"
+    assert main(["conformance", faulty(tmp_path, hello=hello, feed=f"{feed}; return {{}}")]) == 0
+    out = capsys.readouterr().out
+    assert "\nretraction, before rows leave: ok\n" in out
+    assert "\nseveral times in one batch: refused: q01: it takes no deletions\n" in out
+    assert "\naggregates of NULL, before rows leave: ok\n" in out
+    assert out.rstrip().endswith("may claim: batches, with NULL in its inputs, without deletions")
+
+
 def early(changes):
     """Move changes to times at which no row arrives, but which are later than all rows before."""
     return Batch(np.maximum(changes.time - 1, 0), changes.diff, changes.columns)

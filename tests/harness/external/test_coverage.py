@@ -29,6 +29,14 @@ STREAMS = [
     ("zipf:1", "q13"),
 ]  # fmt: skip
 REFUSE = {"open": "return {'refused': 'too hard'}"}
+REFUSE_DELETIONS = {
+    "hello": "return {**super().hello(request), 'deletions': False}",
+    "open": "assert not request['deletions']; return super().open(request)",
+}
+IGNORE_DELETIONS = {"apply": (
+    "self.batch = {n: b.filter(right['pa'].array([each > 0 for each in b['diff'].to_pylist()])) "
+    "for n, b in self.batch.items()}\n        return super().apply(request)"
+)}  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -76,6 +84,30 @@ def test_an_engine_that_is_a_batch_late_is_wrong(chunked, tmp_path):
 def test_a_refused_query_has_no_grade(chunked, tmp_path):
     with pytest.raises(RefusedError, match="too hard"):
         grade(chunked, faulty(tmp_path, EXAMPLE_FILE, **REFUSE))
+
+
+@pytest.mark.parametrize(("replies", "grade_", "problem"), [
+    (REFUSE_DELETIONS, "batches", ""), (IGNORE_DELETIONS, "wrong", "window:500: "),
+])  # fmt: skip
+def test_an_engine_for_insertions_only_is_graded_by_them(chunked, tmp_path, monkeypatch, replies, grade_, problem):
+    monkeypatch.setattr(coverage, "WORKLOADS", ("insert", "window:500"))
+    found = grade(chunked, faulty(tmp_path, EXAMPLE_FILE, **replies))
+    assert (found.grade, found.only_insertions) == (grade_, True)
+    assert found.problem.startswith(problem)
+
+
+def test_the_matrix_says_which_engines_are_for_insertions_only(chunked, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(coverage, "WORKLOADS", ("insert", "window:500"))
+    engines = []
+    for name, replies in {"refusing": REFUSE_DELETIONS, "ignoring": IGNORE_DELETIONS}.items():
+        (tmp_path / name).mkdir()
+        engines.append(f"{name}={faulty(tmp_path / name, EXAMPLE_FILE, **replies)}")
+    words = ["SUITE=coverage", "SF=0.001", "QUERIES=q12", f"ENGINES={','.join(engines)}"]
+    data = chunked.directory.parent
+    assert main(["bench", *words, f"DATA={data}", f"RESULTS={tmp_path / 'results'}"]) == 0
+    out = capsys.readouterr().out
+    assert "q12      recomputed, declared, insertions only  WRONG after deletions" in out, out
+    assert "insertions only: deletions are refused" in out
 
 
 def test_the_suite_prints_the_matrix_and_the_grades(chunked, tmp_path, capsys):

@@ -40,7 +40,7 @@ def arrow_engine(recompute):
 def table_engine(recompute):
     """Return an engine that keeps tables of DuckDB."""
 
-    class Engine(recompute.TableEngine):
+    class Engine(recompute.FileEngine):
         types = {"int64": "BIGINT", "string": "VARCHAR"}  # noqa: RUF012
 
         def __init__(self):

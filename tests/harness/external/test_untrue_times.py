@@ -19,12 +19,13 @@ from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.cli.main import main
 from deltamark.harness.engines.registry import external_info, open_engine
 from deltamark.harness.measure.client import CellRequest
-from deltamark.harness.measure.runs import measured
+from deltamark.harness.measure.runs import answers_of, measured
 from deltamark.harness.results.plausibility import doubt_of
 from deltamark.harness.results.record import Origin, blank_record
 from deltamark.harness.system.clock import CpuUse
 
 BUSY = ROOT / "tests" / "support" / "engines" / "busy_program.py"
+SQLITE = BUSY.with_name("sqlite_program.py")
 
 
 def timed(dataset, engine):
@@ -50,6 +51,8 @@ def test_the_time_of_an_honest_engine_is_plausible(chunked, place):
         ("feed", "of CPU time outside the clock"),
         ("thread after the reply", "of CPU time"),
         ("process after the reply", "of CPU time"),
+        ("daemon after the reply", "of CPU time"),
+        ("answer", "of CPU time for the answer after the last batch, and reports 2 us for a batch"),
     ],
 )
 def test_work_that_is_not_in_the_time_is_found(chunked, monkeypatch, place, reason):
@@ -57,7 +60,36 @@ def test_work_that_is_not_in_the_time_is_found(chunked, monkeypatch, place, reas
     monkeypatch.setattr("deltamark.harness.measure.runs.LIST_EVERY_S", math.inf)
     record = timed(chunked, f"exec:{BUSY} {place}")
     assert reason in doubt_of(record)
-    assert record.timed_cpu[0] + record.untimed_cpu[0] > 0.1
+    assert record.timed_cpu[0] + record.untimed_cpu[0] + record.answer_cpu[0] > 0.1
+
+
+@pytest.mark.waits(2)
+def test_work_in_a_process_that_the_engine_did_not_start_is_found(chunked):
+    """Its CPU time is not seen, but the time of the replies is."""
+    assert doubt_of(timed(chunked, f"exec:{BUSY} elsewhere")).startswith("its replies took ")
+
+
+LATE = (
+    "before = getattr(self, 'before', {})\n        if not self.collect:\n"
+    "            self.before, self.batch = self.batch, before\n        return super().apply(request)"
+)
+WHEN_CHECKED = "self.collect = request['collect']; return super().open(request | {sql})"
+Q06_OF_SQLITE = """SELECT sum(l_extendedprice * l_discount) FROM lineitem WHERE l_quantity < 24
+    AND l_shipdate >= '1994-01-01' AND l_shipdate < '1995-01-01' AND l_discount BETWEEN 0.049 AND 0.071"""
+
+
+@pytest.mark.parametrize(("of", "sql", "problem"), [
+    (EXAMPLE_FILE, {}, "changes"), (SQLITE, {"sql": Q06_OF_SQLITE}, "DuckDB"),
+])  # fmt: skip
+def test_an_engine_that_is_a_batch_late_in_timed_runs_only_is_wrong(chunked, tmp_path, of, sql, problem):
+    """It knows which runs are checked: the harness asks for changes there."""
+    hello = "return super().hello(request) | {'maintains': True}"
+    engine = faulty(tmp_path, of, hello=hello, open=WHEN_CHECKED.format(sql=sql), apply=LATE)
+    cell = Cell("q06", "0.001", logical=2000, physical=1, engine=engine)
+    answers = answers_of(cell, workload(chunked, "insert"))
+    reply = measured(CellRequest(cell, 1, 60.0, checked=True), answers, chunked, Mock())
+    assert reply.status == "wrong"
+    assert problem in reply.problem
 
 
 def test_an_engine_that_reports_no_time_at_all_fails(chunked, tmp_path):

@@ -37,6 +37,7 @@ HONEST = {
     ),
     "conversion row by row": replace(RIGHT, reported=0.1, seen=0.11, timed_cpu=0.1, untimed=9.0, untimed_cpu=8.5),
     "merging after the reply": replace(RIGHT, untimed_cpu=5.0, untimed=4.0),
+    "loading code for the first answer, which is large": replace(RIGHT, answer_cpu=1.4, answer_rows=10_000),
     "waiting for timers": replace(RIGHT, reported=6.0, seen=6.1, timed_cpu=0.1, untimed_cpu=0.05),
     "an unknown CPU time": replace(RIGHT, timed_cpu=0.0, untimed_cpu=0.0),
 }
@@ -58,6 +59,10 @@ UNTRUE = {
     ),
     "it used 2.85 s of CPU time outside the clock and 100 ms in it, and reports 600 us": replace(
         RIGHT, reported=6e-4, tuples=1_000_000, seen=0.2, timed_cpu=0.1, untimed_cpu=2.85
+    ),
+    "its replies took 30 s, and it reports 2 s": replace(RIGHT, seen=30.0),
+    "it used 2.5 s of CPU time for the answer after the last batch, and reports 33.3 ms for a batch": replace(
+        RIGHT, answer_cpu=2.5, answer_rows=4
     ),
     "it let the harness wait for 61 s, and used 80 ms of CPU time": replace(
         RIGHT, reported=60.0, seen=60.0, timed_cpu=0.06, untimed_cpu=0.02

@@ -17,6 +17,9 @@ WORK_S = 0.05
 
 NO_TIME_S = 2e-6
 
+ELSEWHERE_S = 0.3
+"""Seconds of the work of a process that the program has not started: the harness only sees a late reply."""
+
 
 def work(times: int = 1) -> None:
     end = time.thread_time() + times * WORK_S
@@ -28,7 +31,7 @@ class Engine:
     def __init__(self, place: str) -> None:
         self.place = place
         self.thread: threading.Thread | None = None
-        self.child = 0
+        self.child = self.daemon = 0
 
     def hello(self, _):
         return {"protocol": 1, "name": f"busy, {self.place}", "output": "answers"}
@@ -43,6 +46,9 @@ class Engine:
             self.thread.join()
         if self.child:
             os.waitpid(self.child, 0)
+        if self.daemon:
+            os.read(self.daemon, 1)  # until all ends of the pipe for writing are closed
+            os.close(self.daemon)
         if self.place in ("feed", "convert"):
             work(3 if self.place == "convert" else 1)
         return {}
@@ -51,16 +57,21 @@ class Engine:
         started = time.perf_counter()
         if self.place in ("apply", "convert", "apply, not reported"):
             work()
+        if self.place == "elsewhere":
+            time.sleep(ELSEWHERE_S)
         is_honest = self.place in ("apply", "convert")
         return {"changes": 1, "seconds": time.perf_counter() - started if is_honest else NO_TIME_S}
 
     def answer(self, _):
-        """Return no rows, although one was counted."""
+        """Return a row, as was counted, or none in the place `nowhere`."""
+        if self.place == "answer":
+            work(30)
         import pyarrow as pa  # noqa: PLC0415 (its import takes longer than all else)
 
-        schema = pa.schema([(name, pa.int64()) for name in self.columns])
-        with pa.ipc.new_file(str(self.directory / "answer.arrow"), schema):
-            return {"file": "answer.arrow"}
+        rows = pa.table({name: pa.array([0] * (self.place != "nowhere"), pa.int64()) for name in self.columns})
+        with pa.ipc.new_file(str(self.directory / "answer.arrow"), rows.schema) as file:
+            file.write_table(rows)
+        return {"file": "answer.arrow"}
 
     def after_apply(self):
         """Work after the reply."""
@@ -72,6 +83,15 @@ class Engine:
             if not self.child:
                 work()
                 os._exit(0)
+        if self.place == "daemon after the reply":
+            self.daemon, end = os.pipe()
+            if not os.fork():
+                os.setsid()
+                if not os.fork():
+                    work()
+                os._exit(0)
+            os.wait()
+            os.close(end)
 
     def reply(self, request):
         return getattr(self, request["do"], lambda _: {})(request)

@@ -117,9 +117,8 @@ def given(value, type_):
     return date.fromisoformat(value) if type_ == "date32" and value is not None else value
 
 
-def main(*words):
-    engine = Engine(*words)
-    for line in sys.stdin:
+def serve(engine, requests, replies):
+    for line in requests:
         request = json.loads(line)
         if request["do"] == "close":
             break
@@ -127,8 +126,8 @@ def main(*words):
             reply = getattr(engine, request["do"])(request)
         except ArithmeticError as error:
             reply = {"error": str(error)}
-        print(json.dumps(reply), flush=True)
+        print(json.dumps(reply), file=replies, flush=True)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    serve(Engine(*sys.argv[1:]), sys.stdin, sys.stdout)

@@ -1,0 +1,55 @@
+"""ClickHouse in a Python process, which inserts rows from Arrow files into tables in memory."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import chdb
+import pyarrow as pa
+from chdb.session import Session
+from recompute import FileEngine
+
+SETTINGS = {
+    "join_use_nulls": 1,
+    "aggregate_functions_null_for_empty": 1,
+    "mutations_sync": 1,
+    "allow_nondeterministic_mutations": 1,
+    "session_timezone": "'UTC'",
+}
+"""NULL where SQL has NULL, no local times, and deletions that are complete when they return."""
+
+
+class ClickHouse(FileEngine):
+    name = f"chdb {chdb.__version__} (ClickHouse {chdb.engine_version})"
+    types = {"int64": "Int64", "decimal": "Decimal(15, {})", "date32": "Date32", "string": "String"}
+    nullable_type = "Nullable({})"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.session = Session()
+
+    def execute(self, sql: str) -> None:
+        if sql.startswith("CREATE TABLE"):
+            sql += " ENGINE = Memory"
+        self.session.query(sql)
+
+    def count(self, sql: str) -> int:
+        return int(str(self.session.query(sql, "CSV")))
+
+    def delete(self, name: str, condition: str) -> None:
+        self.execute(f"ALTER TABLE {name} DELETE WHERE {condition}")
+
+    def rows_of(self, file: Path, columns: str) -> str:
+        return f"file('{file}', 'Arrow', '{columns}')"
+
+    def begin(self) -> None:
+        for name, value in {**SETTINGS, "max_threads": self.workers}.items():
+            self.execute(f"SET {name} = {value}")
+
+    def fetched(self, sql: str) -> pa.Table:
+        """Return the answer to a query. A timestamp has a time zone in ClickHouse, and none in the texts."""
+        table = self.session.query(sql, "ArrowTable")
+        for at, field in enumerate(table.schema):
+            if pa.types.is_timestamp(field.type):
+                table = table.set_column(at, field.name, table.column(at).cast(pa.timestamp("us")))
+        return table

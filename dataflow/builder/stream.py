@@ -78,6 +78,8 @@ class Stream:
     """Columns that cost less after a selection: append the computation for a stream of the rows at a selection."""
     input: BlockAddress | None = None
     """The input whose weights those of the rows are."""
+    chosen: Selection | None = None
+    """The rows of another stream that a filter has chosen."""
     dealt: Selection | None = None
     """The rows of another stream that this one consists of, if no operator but the deal has selected them."""
 

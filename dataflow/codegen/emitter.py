@@ -21,12 +21,14 @@ from deltamark.dataflow.operators.consolidate import consolidated as consolidate
 from deltamark.dataflow.operators.distribution import (
     ANYWHERE,
     FIRST,
+    SLICED,
     WHOLE,
     Distribution,
     Exchange,
     OperatorDistribution,
 )
 from deltamark.dataflow.operators.exchange import exchange
+from deltamark.dataflow.operators.exchange import owned_of_selected as deal_chosen
 from deltamark.dataflow.operators.exchange import owned_rows as deal
 from deltamark.dataflow.operators.extend import Extension, IndexRead
 from deltamark.dataflow.operators.index import Index, Indexed, index, settle
@@ -166,7 +168,13 @@ class _Emitter:
         if by.to == "slice":
             assert isinstance(node, Input)
             return self.compiled.inputs[node.name].slice()
-        if by.dealt:
+        if by.dealt and self.distribution(node).distribution == SLICED:
+            (input_,) = node.inputs
+            assert isinstance(input_, Input)
+            whole, block = self._streams[input_], self.compiled.inputs[input_.name].block
+            self.program.part.uses.add(whole.part)
+            moved = deal_chosen(self._streams[node], whole, block, by, columns)
+        elif by.dealt:
             moved = deal(self._streams[node], by, columns, is_divided=isinstance(node, Input))
         else:
             moved = exchange(self._streams[node], self.distribution(node).distribution, by, columns)

@@ -1,7 +1,8 @@
 """Exchange: moves the rows of a stream to the workers that need them, or deals rows that all workers have.
 
 If rows are dealt, each worker selects those that it owns, so that nothing moves. The rows of an input are the same at
-all workers, and in the same order: each worker finds the owners of a share of them, and sends row numbers.
+all workers, and in the same order: each worker finds the owners of a share of them, or of the rows of its slice that a
+filter has chosen, and sends row numbers.
 """
 
 from __future__ import annotations
@@ -9,10 +10,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from deltamark.dataflow.builder.program import CellAddress, VectorAddress
+from deltamark.dataflow.builder.program import BlockAddress, CellAddress, VectorAddress
 from deltamark.dataflow.builder.stream import Selection, Stream
 from deltamark.dataflow.builder.texts import TextCells, hashes, numbers_of, texts_of_numbers
-from deltamark.dataflow.kernels.core.blocks import Array, Array16, Array32, Cell, Signed8, Vector, Vectors
+from deltamark.dataflow.kernels.core.blocks import (
+    NONE,
+    Array,
+    Array16,
+    Array32,
+    Cell,
+    Signed8,
+    Vector,
+    Vectors,
+    vector_at,
+)
 from deltamark.dataflow.kernels.core.dispatcher import kernel
 from deltamark.dataflow.kernels.core.intrinsics import CHUNK, prefetch_ahead
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
@@ -28,6 +39,7 @@ from deltamark.dataflow.kernels.parallel.meeting import (
     publish,
     written_by,
 )
+from deltamark.dataflow.kernels.program import InputBlock
 from deltamark.dataflow.kernels.status import DONE, WAITING
 from deltamark.dataflow.operators.distribution import Distribution, Exchange
 from deltamark.dataflow.operators.linear import selected_rows
@@ -76,6 +88,26 @@ def owned_rows(stream: Stream, delivery: Exchange, types: Mapping[str, Type], *,
         out=selected, out_size=size,
     )  # fmt: skip
     rows = Selection(stream, selected, size)
+    return replace(selected_rows(rows), dealt=rows)
+
+
+def owned_of_selected(
+    chosen: Stream, whole: Stream, input_: BlockAddress, delivery: Exchange, types: Mapping[str, Type]
+) -> Stream:
+    """Append the selection of the rows of an input that this worker owns, of those that some worker has chosen.
+
+    chosen: the rows that this worker has chosen of its slice; whole: the input with the rows of all workers.
+    """
+    program, selected, size = chosen.program, chosen.program.vector(), chosen.program.cell()
+    assert chosen.chosen is not None
+    in_blocks = delivery.low is not None
+    program.add_meeting(
+        DEAL, size=whole.size, keys=len(delivery.by), least_divided=0,
+        key_columns=program.table([hashable(chosen, name, types[name]) for name in delivery.by]), width=8,
+        low=delivery.low or 0, reciprocal=reciprocal(program.workers) if in_blocks else 0, owners=program.vector(),
+        input=input_, chosen=chosen.chosen.selected, chosen_size=chosen.size, out=selected, out_size=size,
+    )  # fmt: skip
+    rows = Selection(whole, selected, size)
     return replace(selected_rows(rows), dealt=rows)
 
 
@@ -134,6 +166,11 @@ class DealBlock(Meeting):
     """Whether the rows of this worker's share are published: their number for each owner, then the lists."""
     owners: Vector
     """Scratch."""
+    input: int = 0
+    """If each worker has chosen rows of its slice: the input. The key columns have the keys of these rows."""
+    chosen: int = 0
+    """The cell of the numbers of the chosen rows in the slice."""
+    chosen_size: Cell = NONE
     out: Vector
     out_size: Cell
 
@@ -156,13 +193,16 @@ def deal(op: DealBlock) -> int:
     if op.has_published == 0:
         if not may_write(op, workers):
             return WAITING
-        start, stop = size * worker // workers, size * (worker + 1) // workers
-        _list_share(op, start, stop, own_message(op), workers)
+        if op.input != 0:
+            _list_chosen(op, own_message(op), workers)
+        else:
+            start, stop = size * worker // workers, size * (worker + 1) // workers
+            _list_share(op, start, stop, own_message(op), workers)
         publish(op)
         op.has_published = 1
     if not may_read(op, workers):
         return WAITING
-    _join_lists(op, size, worker, workers)
+    _join_lists(op, worker, workers)
     op.has_published = 0
     complete(op)
     return DONE
@@ -202,13 +242,14 @@ def _select_own(op: DealBlock, size: int, worker: int) -> None:
 
 @kernel
 def _list_share(op: DealBlock, start: int, stop: int, message: Array, workers: int) -> None:
-    """List the rows of a share by their owners, in lists that are as long as the share.
+    """List the rows of a share by their owners, in lists that are as long as the share, behind this length.
 
     Rows that arrive in the order of their keys have one owner for many successive rows, so chunks are listed at once.
     """
-    share, lists, width = stop - start, Array32(message[workers:]), op.width
+    share, lists, width = stop - start, Array32(message[workers + 1 :]), op.width
     for owner in range(workers):
         message[owner] = 0
+    message[workers] = share
     for chunk in range(start, stop, CHUNK):
         end = min(chunk + CHUNK, stop)
         prefetch_ahead(op.key_columns[0].address + chunk * width, width)
@@ -222,6 +263,18 @@ def _list_share(op: DealBlock, start: int, stop: int, message: Array, workers: i
         for at in range(chunk, end):
             target[at - chunk] = at
         message[owner] = place + end - chunk
+
+
+@kernel
+def _list_chosen(op: DealBlock, message: Array, workers: int) -> None:
+    """List the chosen rows by their owners, as rows of the superstep."""
+    size, chosen, block = op.chosen_size, vector_at(op.chosen), InputBlock(op.input)
+    _list_share(op, 0, size, message, workers)
+    first, lists = block.own - block.first, Array32(message[workers + 1 :])
+    for owner in range(workers):
+        rows = lists[owner * size :]
+        for at in range(message[owner]):
+            rows[at] = chosen[rows[at]] + first
 
 
 @kernel
@@ -261,12 +314,12 @@ def _list_rows(owners: Array, start: int, stop: int, lists: Array32, share: int,
 
 
 @kernel
-def _join_lists(op: DealBlock, size: int, worker: int, workers: int) -> None:
+def _join_lists(op: DealBlock, worker: int, workers: int) -> None:
     """Select the rows that are listed for this worker, share by share."""
     out, kept = op.out, 0
     for sender in range(workers):
-        message, share = written_by(op, sender), size * (sender + 1) // workers - size * sender // workers
-        rows, target = Array32(message[workers:])[share * worker :], out[kept:]
+        message = written_by(op, sender)
+        rows, target = Array32(message[workers + 1 :])[message[workers] * worker :], out[kept:]
         listed = message[worker]
         for at in range(listed):
             target[at] = rows[at]

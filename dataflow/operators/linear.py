@@ -328,7 +328,7 @@ def selected_rows(rows: Selection) -> Stream:
         stream.program, rows.size, lambda: narrowed.take_times(stream, selected),
         lambda: narrowed.take_weights(stream, selected), lambda name: _take(stream, narrowed, selected, name),
     )  # fmt: skip
-    narrowed.input = stream.input
+    narrowed.input, narrowed.chosen = stream.input, rows
     narrowed.input_text = lambda name: _selected_text(stream, narrowed, selected, name)
     return narrowed
 

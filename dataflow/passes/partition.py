@@ -1,9 +1,10 @@
 """Partitioning: the fourth pass chooses the distribution of the rows of each node over the workers, and the exchanges.
 
 Every worker reads the whole feed, so rows that are computed from inputs alone need not move: each worker takes its own
-rows of an input where it reads them (they are dealt), and computes the rest from these. Where an operator with state
-needs rows of one key together, the inputs below it are dealt by that key. Nodes over few rows are computed by every
-worker, so that the rows joined with them stay where a later operator needs them. All other rows are exchanged.
+rows of an input where it reads them (they are dealt), and computes the rest from these. If a filter reads the input,
+each worker filters a slice, and the numbers of the rows that pass are dealt. Where an operator with state needs rows of
+one key together, the inputs below it are dealt by that key. Nodes over few rows are computed by every worker, so that
+the rows joined with them stay where a later operator needs them. All other rows are exchanged.
 
 The pass takes `Pruned` and a number of workers and returns `Partitioned`; it visits each node once, inputs first.
 """
@@ -29,7 +30,7 @@ from deltamark.dataflow.operators.distribution import (
     to_owner,
 )
 from deltamark.dataflow.operators.input import Input, base_inputs, base_rows
-from deltamark.dataflow.operators.linear import is_consolidated
+from deltamark.dataflow.operators.linear import Filter, is_consolidated
 from deltamark.dataflow.operators.node import Keys, Node, distribute, expected_rows
 from deltamark.dataflow.passes.prune import Pruned
 from deltamark.dataflow.types import Type, key_count
@@ -184,7 +185,8 @@ class Partitioner:
         if isinstance(node, Input):
             return wish if self.can_have(node, wish) else SLICED
         if node not in self._operators:
-            wish = SLICED if wish.kind == "owned" and self.is_selective(node) else wish
+            is_reduced = self.is_selective(node) or (_filters_input(node) and self.can_have(node, SLICED))
+            wish = SLICED if wish.kind == "owned" and is_reduced and not self.is_small(node) else wish
             wishes = self._below(node, wish) or self._below(node, self.default(node)) or node.wishes(self)
             self._distribute(node, wishes)
         return self._operators[node].distribution
@@ -192,20 +194,32 @@ class Partitioner:
     def _distribute(self, node: Node, wishes: Sequence[Distribution]) -> None:
         """Distribute a node over inputs with some distributions, or those that they have already."""
         inputs = [self._settle(each, wish) for each, wish in zip(node.inputs, wishes, strict=True)]
+        for side, wish in enumerate(wishes):
+            if wish.kind == "owned" and self._is_filtered(node.inputs[side]):
+                inputs[side] = wish
         found = distribute(node, inputs, self.pruned.columns)
         edges = zip(node.inputs, inputs, found.exchanges, strict=True)
         self._operators[node] = replace(found, exchanges=tuple(self._edge(*edge) for edge in edges))
 
     def _edge(self, node: Node, wanted: Distribution, exchange: Exchange | None) -> Exchange | None:
+        if exchange is None and self._is_filtered(node) and wanted.kind == "owned":
+            exchange = Exchange("owner", wanted.by, wanted.low)
         if exchange is None and isinstance(node, Input) and wanted != WHOLE:
             exchange = Exchange("slice") if wanted == SLICED else Exchange("owner", wanted.by, wanted.low)
             exchange = Exchange("first") if wanted == FIRST else exchange
         return exchange and self._dealt(node, exchange)
 
     def _dealt(self, node: Node, exchange: Exchange) -> Exchange | None:
+        if exchange.to == "owner" and self._is_filtered(node):
+            return replace(exchange, dealt=True)
         if not self._is_whole(node):
             return exchange
         return None if exchange.to == "all" else replace(exchange, dealt=True)
+
+    def _is_filtered(self, node: Node) -> bool:
+        """Return whether each worker filters its slice of an input, whose rows are then dealt by their numbers."""
+        is_placed = node in self._operators and self._operators[node].distribution == SLICED
+        return is_placed and _filters_input(node)
 
     def _place(self, node: Node) -> None:
         """Distribute a node that is not open."""
@@ -257,6 +271,10 @@ class Partitioner:
         if self.can_have(node, SLICED):
             return SLICED
         return ANYWHERE
+
+
+def _filters_input(node: Node) -> bool:
+    return isinstance(node, Filter) and isinstance(node.rows, Input)
 
 
 def _owned_by(names: Sequence[str], types: Sequence[Type]) -> Distribution:

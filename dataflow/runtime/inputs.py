@@ -365,7 +365,8 @@ class InputBinding:
         self._lend(pointers)  # a feed since the last slice has bound another batch
         block = self._words
         block.times, block.diffs = pointers.time, pointers.diff
-        block.own, block.own_size, block.inserts = share.start, len(share), int(pointers.inserts)
+        block.first, block.own, block.own_size = rows.start, share.start, len(share)
+        block.inserts = int(pointers.inserts)
         size, time, diff = (words(cell, 1) for cell in (block.size, block.time, block.diff))
         size[0], time[0], diff[0] = len(rows), pointers.time + 8 * rows.start, pointers.diff + 8 * rows.start
         for index, (name, (cell, width)) in enumerate(self._reader.arrays.items()):

@@ -23,6 +23,7 @@ from deltamark.dataflow.kernels.parallel.key_partition import (
     reciprocal,
 )
 from deltamark.dataflow.kernels.parallel.meeting import SLOTS
+from deltamark.dataflow.kernels.program import InputBlock
 from deltamark.dataflow.kernels.status import DONE, WAITING
 from deltamark.dataflow.operators.exchange import DealBlock, deal
 
@@ -201,6 +202,45 @@ def test_each_row_is_dealt_to_the_worker_to_which_it_would_be_sent(workers, keys
         rows = [(0, 1, int(key), int(other), at) for at, (key, other) in enumerate(zip(*values, strict=True))]
         sent = owners.run([rows, *[[]] * (workers - 1)])
         assert op.run(size) == [[row[-1] for row in part] for part in sent]
+
+
+@numbers_of_workers
+@pytest.mark.parametrize(("keys", "in_blocks"), KEYED.values(), ids=KEYED)
+def test_rows_that_workers_choose_of_their_slices_are_dealt_as_those_of_all(workers, keys, in_blocks):
+    rng, blocks = np.random.default_rng(workers), Blocks()
+    size, sizes = blocks.cell(), [blocks.cell() for _ in range(workers)]
+    columns = [[blocks.vector() for _ in range(2)] for _ in range(workers)]
+    chosen, outs = ([blocks.vector() for _ in range(workers)] for _ in range(2))
+    slices = [blocks.block(InputBlock, size=size, time=size, diff=size) for _ in range(workers)]
+    owners = Exchange(workers, keys=keys, in_blocks=in_blocks, senders=1)
+    ops = [
+        blocks.block(
+            DealBlock, size=size, keys=keys, key_columns=blocks.words(columns[number]), width=8, low=LOW,
+            reciprocal=reciprocal(workers) if in_blocks else 0, least_divided=0, owners=blocks.vector(),
+            input=slices[number].address, chosen=chosen[number], chosen_size=sizes[number], out=outs[number],
+            out_size=blocks.cell(), **meeting,
+        )
+        for number, meeting in enumerate(blocks.meetings(workers))
+    ]  # fmt: skip
+    for _ in range(2 * SLOTS):
+        first = int(rng.integers(1000))
+        ends = first + np.cumsum([0, *rng.integers(0, 30, workers)])
+        rows = []
+        for number, block in enumerate(slices):
+            block.first, block.own = first, ends[number]
+            kept = np.flatnonzero(rng.random(ends[number + 1] - ends[number]) < 0.6)
+            values = [LOW + 20 * rng.integers(600, size=len(kept)), rng.integers(3, size=len(kept))]
+            for cell, each in zip([chosen[number], *columns[number]], [kept, *values], strict=True):
+                blocks.set_vector(cell, each.tolist())
+            view(sizes[number], 1)[0] = len(kept)
+            places = (kept + ends[number] - first).tolist()
+            rows += [(0, 1, int(key), int(other), at) for at, key, other in zip(places, *values, strict=True)]
+        view(size, 1)[0] = ends[-1] - first
+        waiting = [op for op in ops if deal(op) == WAITING]
+        assert [deal(op) for op in waiting] == [DONE] * len(waiting)
+        dealt = [blocks.vector_values(out, op.out_size) for out, op in zip(outs, ops, strict=True)]
+        sent = owners.run([rows, *[[]] * (workers - 1)])
+        assert dealt == [[row[-1] for row in part] for part in sent]
 
 
 @numbers_of_workers

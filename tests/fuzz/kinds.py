@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from support.random_plans.choices import Choices
-from support.reference.errors import TooLargeError
+from support.reference.errors import PlanError, TooLargeError
 
 from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
 from deltamark.errors import DeltamarkError
@@ -102,6 +102,9 @@ def run_drawn(kind: str, seed: int, draw: Callable[[], Example]) -> Failure | No
         TALLY["unfit: more values of a window than the reference computes"] += 1
         return None
     except Exception as error:  # noqa: BLE001 (any error is a failure)
+        if kind == "together" and isinstance(error, PlanError):
+            TALLY["unfit: a plan that fails, beside others"] += 1
+            return None
         what, details = _described(error)
         if FULL in details:
             TALLY["unfit: more rows in a join than checked kernels have memory for"] += 1

@@ -14,7 +14,7 @@ import pytest
 from support.paths import ROOT
 from support.random_plans.choices import Replayed, Seeded
 from support.reference import operators
-from support.reference.errors import TooLargeError
+from support.reference.errors import SeveralRowsError, TooLargeError
 
 from deltamark.dataflow.kernels.core.guard import OutOfBoundsError
 from deltamark.dataflow.operators.aggregate import Aggregate
@@ -151,6 +151,18 @@ def test_an_example_that_is_too_large_for_checked_kernels_or_the_reference_is_un
     TALLY.clear()
     assert [kinds.run("worker", seed, Seeded(seed)) for seed in seeds] == [None] * len(seeds)
     assert TALLY.total() == len(seeds) > 0
+    TALLY.clear()
+
+
+def test_a_plan_that_fails_beside_others_is_unfit(monkeypatch):
+    def several_rows():
+        raise SeveralRowsError((1,))
+
+    monkeypatch.setitem(kinds.KINDS, "together", Kind(lambda choices: Deadly(choices, several_rows), 1))
+    TALLY.clear()
+    found = [kinds.run("together", seed, Seeded(seed)) for seed in range(20)]
+    assert found == [None] * 20
+    assert TALLY["unfit: a plan that fails, beside others"] > 0
     TALLY.clear()
 
 

@@ -91,9 +91,9 @@ class Registry:
             try:
                 yield
             finally:
+                while self._freed:
+                    self._remove_all(*self._freed.pop())
                 self._is_changing = False
-            while self._freed:
-                self.remove_within([self._freed.pop()])
 
     def _add(self, start: int, size: int, label: str) -> None:
         place = bisect.bisect(self._starts, start)

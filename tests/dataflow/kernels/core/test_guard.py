@@ -8,6 +8,8 @@ import sys
 import pytest
 from support.paths import ROOT
 
+from deltamark.dataflow.kernels.core.guard import COUNT, HALF_WORDS, HALVES, VERSION, Registry
+
 BEGIN = """
 import sys
 import numpy as np
@@ -106,3 +108,14 @@ def found(checked_environment):
 @pytest.mark.parametrize("name", FAULTS)
 def test_addresses_outside_a_reservation_are_refused(found, name):
     assert found[name] == "refused"
+
+
+def test_memory_that_is_released_during_a_change_is_removed_after_it():
+    registry, released = Registry(), [(1000 * at, 8) for at in range(1, 3000)]
+    for start, size in released:
+        registry.add(start, size, "released")
+    registry.add(8, 8, "kept")
+    with registry._change():  # noqa: SLF001 (the garbage collector releases memory at such a moment)
+        for each in released:
+            registry.remove_within([each])
+    assert registry.table[HALVES + HALF_WORDS * (int(registry.table[VERSION]) & 1) :][COUNT] == 1

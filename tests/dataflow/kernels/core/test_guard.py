@@ -115,7 +115,7 @@ def test_memory_that_is_released_during_a_change_is_removed_after_it():
     for start, size in released:
         registry.add(start, size, "released")
     registry.add(8, 8, "kept")
-    with registry._change():  # noqa: SLF001 (the garbage collector releases memory at such a moment)
+    with registry._change():
         for each in released:
             registry.remove_within([each])
     assert registry.table[HALVES + HALF_WORDS * (int(registry.table[VERSION]) & 1) :][COUNT] == 1

@@ -186,6 +186,9 @@ def deal(op: DealBlock) -> int:
             out[at] = at
         op.out_size = kept
         return DONE
+    if size == 0:  # other workers, which had no rows before, are idle
+        op.out_size = 0
+        return DONE
     if size < op.least_divided:
         _find_owners(op, 0, size)
         _select_own(op, size, worker)

@@ -241,6 +241,9 @@ def test_rows_that_workers_choose_of_their_slices_are_dealt_as_those_of_all(work
         dealt = [blocks.vector_values(out, op.out_size) for out, op in zip(outs, ops, strict=True)]
         sent = owners.run([rows, *[[]] * (workers - 1)])
         assert dealt == [[row[-1] for row in part] for part in sent]
+        view(size, 1)[0] = 0
+        assert deal(ops[0]) == DONE  # without the others, which may be idle
+        assert ops[0].out_size == 0
 
 
 @numbers_of_workers

@@ -47,13 +47,12 @@ from deltamark.harness.suites.plan import Plan
 from deltamark.harness.suites.suite import DataSuite, Measure, Suite, TableSuite, in_children
 from deltamark.harness.suites.throughput import ThroughputSuite
 from deltamark.harness.system import machine
+from deltamark.harness.tables.graphs import graph_tables, loop_tables
 from deltamark.harness.tables.growth import SUITE as GROWTH
 from deltamark.harness.tables.growth import growth_tables, recorded_grades
 from deltamark.harness.tables.suites import (
     coverage_tables,
-    graph_tables,
     highest_rates,
-    loop_tables,
     memory_tables,
     rate_tables,
     shared_tables,

@@ -30,7 +30,7 @@ from deltamark.harness.measure.stats import percentile
 from deltamark.harness.results.record import Figures
 from deltamark.harness.suites.graphs.graph_data import WORKLOADS, Edges, EdgeStream
 from deltamark.harness.system.clock import Stopwatch, timed
-from deltamark.harness.tables.suites import MAX_CHANGES, VERTICES, WORKERS
+from deltamark.harness.tables.graphs import MAX_CHANGES, VERTICES, WORKERS
 from deltamark.queries.graph.motifs import MOTIFS
 from deltamark.queries.graph.pattern import Pattern
 from deltamark.queries.graph.triangles import by_triangles

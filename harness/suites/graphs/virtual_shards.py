@@ -41,7 +41,7 @@ from deltamark.harness.suites.graphs.partitioning import (
     SortedIndex,
     words,
 )
-from deltamark.harness.tables.suites import KINDS, SIZES
+from deltamark.harness.tables.graphs import KINDS, SIZES
 from deltamark.queries.graph.motifs import MOTIFS
 from deltamark.queries.graph.pattern import Pattern
 

@@ -195,7 +195,7 @@ class Partitioner:
         """Distribute a node over inputs with some distributions, or those that they have already."""
         inputs = [self._settle(each, wish) for each, wish in zip(node.inputs, wishes, strict=True)]
         for side, wish in enumerate(wishes):
-            if wish.kind == "owned" and self._is_filtered(node.inputs[side]):
+            if wish.kind == "owned" and self._is_filtered(below := node.inputs[side]) and self._can_own(below, wish):
                 inputs[side] = wish
         found = distribute(node, inputs, self.pruned.columns)
         edges = zip(node.inputs, inputs, found.exchanges, strict=True)

@@ -95,7 +95,7 @@ class Dataset:
     def check(self, name: str, column: str, file: int) -> None:
         """Check the values of a column in one file against the manifest, unless that was done before."""
         if (name, column, file) not in self._checked:
-            self._check_values(name, self.relations[name].column(column), file)
+            self._check_values(name, self.relations[name].column(column), file, self._batch(name, file))
             self._checked.add((name, column, file))
 
     def first_members(self, name: str, start: int, stop: int) -> np.ndarray:
@@ -140,10 +140,19 @@ class Dataset:
         files = self.manifest.relations[name]
         low, high = (0, files.dictionaries[column] - 1) if of.kind == "code" else map(int, files.bounds[column])
         dtype = next((each for each in (np.int8, np.int16, np.int32) if _fits(each, low, high)), np.int64)
-        return [np.asarray(piece, dtype) for piece in pieces]
+        stored = [self._narrow(name, of, file, dtype) for file in range(len(files.chunks))]
+        return stored + [np.asarray(piece, dtype) for piece in pieces[len(stored) :]]
 
-    def _check_values(self, name: str, column: Column, file: int) -> None:
-        stored, files = self._batch(name, file).column(column.name), self.manifest.relations[name]
+    def _narrow(self, name: str, column: Column, file: int, dtype: type) -> np.ndarray:
+        """Check and convert a column of a file through a mapping of its own, so that no page of it stays in memory."""
+        batch = self._map_chunk(name, file)
+        self._check_values(name, column, file, batch)
+        self._checked.add((name, column.name, file))
+        stored = batch.column(column.name)
+        return np.asarray((stored.indices if column.kind == "code" else stored).to_numpy(), dtype)
+
+    def _check_values(self, name: str, column: Column, file: int, batch: pa.RecordBatch) -> None:
+        stored, files = batch.column(column.name), self.manifest.relations[name]
         path = self.directory / files.chunks[file].file
         if column.kind == "text":
             _check_offsets(stored, column, path)

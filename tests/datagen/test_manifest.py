@@ -133,21 +133,19 @@ def test_a_query_over_narrowed_bounds_ends_with_the_error(tmp_path, capsys):
     assert "discount has the value" in capsys.readouterr().err
 
 
-def test_columns_and_files_that_are_not_read_are_not_checked(directory):
+def test_columns_that_are_not_read_are_not_checked(directory):
     low, high = Dataset.open(directory).manifest.relations["lineitem"].bounds["orderkey"]
     narrow(directory, "orderkey", [low, high - 1])  # which the last file has
     dataset = Dataset.open(directory)
     Feed(workload(dataset, "insert"), {"lineitem": ["partkey"]}).take(100)
-    feed = Feed(workload(dataset, "insert"), {"lineitem": ["orderkey"]})
-    feed.take(8)
     with pytest.raises(DeltamarkError, match=r"lineitem/00002.arrow: orderkey has the value"):
-        feed.take(1)
+        Feed(workload(dataset, "insert"), {"lineitem": ["orderkey"]}).take(1)
 
 
 def test_a_file_is_checked_once(directory, monkeypatch):
     checked = []
     monkeypatch.setattr(
-        Dataset, "_check_values", lambda _, name, column, file: checked.append((name, column.name, file))
+        Dataset, "_check_values", lambda _, name, column, file, _batch: checked.append((name, column.name, file))
     )
     dataset = Dataset.open(directory)
     for _ in range(2):

@@ -7,8 +7,9 @@ times. Then only the rule of the first atom finds matches: every other rule read
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from ctypes import Structure
 from dataclasses import dataclass
 
 import numpy as np
@@ -38,26 +39,29 @@ INDEX_STEPS = (INSERT_INDEX, SETTLE_INDEX)
 class LoadedIndex:
     """An index, and the names of the inputs whose rows enter it."""
 
-    block: IndexBlock
+    block: Structure
+    """The words of its `IndexBlock`."""
     inputs: frozenset[str]
 
     @classmethod
     def of(cls, op: Op) -> LoadedIndex:
         """Return the index into which an operator inserts."""
         nodes = [part.node for part in reachable([op.part]) if isinstance(part, NodePart)]
-        return cls(IndexBlock(op.block), frozenset(each.name for each in nodes if isinstance(each, Input)))
+        return cls(IndexBlock(op.block).as_words, frozenset(each.name for each in nodes if isinstance(each, Input)))
 
 
 class Loads:
     """The loads of a program: the operators that fill its indexes run over a batch first, and then all others."""
 
-    def __init__(self, compiled: Compiled, ops: Sequence[Op]) -> None:
-        self._program, self._readers = compiled.program, compiled.inputs
-        indexing = [op for op in ops if op.step in INDEX_STEPS]
+    def __init__(self, compiled: Compiled, schedule: Schedule) -> None:
+        self._program, self._ordinary = compiled.program, ProgramBlock(schedule.block).as_words
+        self._readers = dict(compiled.inputs)
+        self._blocks = {name: InputBlock(reader.block).as_words for name, reader in self._readers.items()}
+        indexing = [op for op in schedule.ops if op.step in INDEX_STEPS]
         needed = reachable(op.part for op in indexing)
-        self._loading = [op for op in ops if op.part in needed]
-        self._others = [op for op in ops if op.step not in INDEX_STEPS]
-        can_load = all(map(self._is_repeatable, self._loading)) and all(op.step is not ITERATE for op in ops)
+        self._loading = [op for op in schedule.ops if op.part in needed]
+        self._others = [op for op in schedule.ops if op.step not in INDEX_STEPS]
+        can_load = all(map(self._is_repeatable, self._loading)) and all(op.step is not ITERATE for op in schedule.ops)
         self._indexes = [LoadedIndex.of(op) for op in indexing if can_load and op.step is INSERT_INDEX]
         self._schedules: list[Schedule] = []
 
@@ -66,16 +70,15 @@ class Loads:
         keeps_rows = op.block in self._program.states or op.step.ends_times or op.step.grow is not None
         return op.step in INDEX_STEPS or not (keeps_rows or op.block in self._program.meetings)
 
-    def is_due(self, slice_rows: int) -> bool:
-        """Return whether the bound rows take several slices, have one time, and enter only empty indexes."""
-        if not self._indexes:
+    @property
+    def is_due(self) -> bool:
+        """Whether the bound rows take several slices, have one time, and enter only empty indexes."""
+        if not self._indexes or max(each.rows for each in self._blocks.values()) <= self._ordinary.max_slice_rows:
             return False
         bound = self._bound()
-        if max((each.rows for each in bound.values()), default=0) <= slice_rows:
-            return False
-        times = {each.times[at] for each in bound.values() for at in (0, each.rows - 1)}
-        is_local = any(each.is_local for each in bound.values())
-        return len(times) == 1 and not is_local and all(each.live == 0 for each in self._filled(bound))
+        times = {view(each.times, each.rows)[at] for each in bound.values() for at in (0, -1)}
+        is_divided = self._ordinary.batches != 0 or any(each.is_local for each in bound.values())
+        return len(times) == 1 and not is_divided and all(each.live == 0 for each in self._filled(bound))
 
     def run(self, execute: Callable[[Schedule], None]) -> None:
         """Load the indexes with the bound rows, and run the other operators over these."""
@@ -83,25 +86,24 @@ class Loads:
         load, others = self._scheduled()
         with self._ordered():
             execute(load)
-            for reader in self._readers.values():
-                InputBlock(reader.block).as_words.position = 0
-            for each in filled:
-                each.as_words.loaded = 1
+            for block in self._blocks.values():
+                block.position = 0
+            for index in filled:
+                index.loaded = 1
             execute(others)
-            for each in filled:
-                each.as_words.loaded = 0
+            for index in filled:
+                index.loaded = 0
 
     def close(self) -> None:
         """Release the schedules."""
         self._program.memory.release(*(each.block for each in self._schedules))
         self._schedules = []
 
-    def _bound(self) -> dict[str, InputBlock]:
+    def _bound(self) -> dict[str, Structure]:
         """Return the inputs that have rows."""
-        blocks = {name: InputBlock(reader.block) for name, reader in self._readers.items()}
-        return {name: block for name, block in blocks.items() if block.rows > 0}
+        return {name: block for name, block in self._blocks.items() if block.rows > 0}
 
-    def _filled(self, bound: Mapping[str, InputBlock]) -> list[IndexBlock]:
+    def _filled(self, bound: Mapping[str, Structure]) -> list[Structure]:
         """Return the indexes that the rows of inputs enter."""
         return [each.block for each in self._indexes if each.inputs & bound.keys()]
 
@@ -118,10 +120,7 @@ class Loads:
 
     @contextmanager
     def _ordered(self) -> Iterator[None]:
-        """Bind the rows of each input in the order of its first column, so that rows with equal lists are adjacent.
-
-        Measured for triangles, all edges at once: TODO
-        """
+        """Bind the rows of each input in the order of its first column, so that rows with equal lists are adjacent."""
         with ExitStack() as stack:
             for name, block in self._bound().items():
                 reader = self._readers[name]
@@ -131,7 +130,7 @@ class Loads:
 
 
 @contextmanager
-def _reordered(reader: InputReader, block: InputBlock) -> Iterator[None]:
+def _reordered(reader: InputReader, block: Structure) -> Iterator[None]:
     """Bind the rows of an input, which have one time, in the order of its first column."""
     widths, rows = [width for _, width in reader.arrays.values()], block.rows
     bases = words(reader.bases, len(widths))
@@ -140,9 +139,9 @@ def _reordered(reader: InputReader, block: InputBlock) -> Iterator[None]:
     if order is None:
         yield
         return
-    diffs = view(block.diffs.address, 1 if block.inserts else rows)  # of insertions those of any rows are equal
+    diffs = view(block.diffs, 1 if block.inserts else rows)  # of insertions those of any rows are equal
     with lent(diffs if block.inserts else diffs[order], *(each[order] for each in columns)) as (weights, *moved):
-        block.as_words.diffs = weights
+        block.diffs = weights
         for at, each in enumerate(moved):
             bases[at] = each
         yield

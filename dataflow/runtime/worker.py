@@ -81,9 +81,9 @@ class Worker:
         self._executed: Schedule | None = None
         self._execute = self.execute
         self._profile: Profile | None = None
-        self._loads = Loads(compiled, ())
         with self._program.memory.or_closed():
             self._schedule = compiled.schedule()
+            self._loads = Loads(compiled, self._schedule)
             self.refresh()
 
     def refresh(self, pending: Mapping[str, Sequence[Op]] = MappingProxyType({})) -> None:
@@ -98,7 +98,7 @@ class Worker:
         before, self._schedule = self._schedule, compiled.schedule(without)
         self._program.memory.release(before.block)
         self._loads.close()
-        self._loads = Loads(compiled, self._schedule.ops)
+        self._loads = Loads(compiled, self._schedule)
 
     @property
     def inputs(self) -> dict[str, tuple[str, ...]]:
@@ -161,20 +161,20 @@ class Worker:
 
     def execute_program(self) -> None:
         """Run the program over the batches that are bound."""
-        if self._is_load():
+        if self._is_load:
             self._loads.run(self.execute)
         else:
             self._execute(self._schedule)
 
+    @property
     def _is_load(self) -> bool:
-        """Return whether the batches that are bound load indexes."""
-        program = ProgramBlock(self._schedule.block)
-        return self._profile is None and program.batches == 0 and self._loads.is_due(program.slice_rows)
+        """Whether the batches that are bound load indexes."""
+        return self._loads.is_due and self._profile is None
 
     def begin_program(self) -> int:
         """Prepare a run of the program by compiled code alone; return its address, or 0 if Python has to run it."""
         self._executed = self._schedule
-        return 0 if self._profile or self._is_load() else self._schedule.block
+        return 0 if self._profile or self._is_load else self._schedule.block
 
     def execute(self, schedule: Schedule, start: int = -1) -> None:
         """Run operators from number `start` on, or over all slices of the inputs if it is -1.

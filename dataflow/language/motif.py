@@ -5,9 +5,10 @@ e(a,c). There is one rule per atom. It takes the changes of the atom's relation 
 time, with the values that occur in all atoms whose variables are then known. The only state is the indexes of the
 relations: the forward and the reverse index of a relation serve all rules and all of its atoms.
 
-The rules act as if one ran after the other, so changes of the same time are counted once: a rule sees the atoms before
-its own as of the time before, and the atoms after it as of the end of the time. The multiplicity of a match
-is the product of those of its rows. Rules of a symmetric motif begin with equal steps, which are computed once.
+The rules act as if one ran after the other, the last one first, so changes of the same time are counted once: a rule
+sees the atoms before its own as of the time before, and the atoms after it as of the end of the time. Then the rule of
+the first atom finds all matches of a first batch: see `runtime.loads`. The multiplicity of a match is the product of
+those of its rows. Rules of a symmetric motif begin with equal steps, which are computed once.
 """
 
 from __future__ import annotations

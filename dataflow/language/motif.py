@@ -5,9 +5,10 @@ e(a,c). There is one rule per atom. It takes the changes of the atom's relation 
 time, with the values that occur in all atoms whose variables are then known. The only state is the indexes of the
 relations: the forward and the reverse index of a relation serve all rules and all of its atoms.
 
-The rules act as if one ran after the other, so changes of the same time are counted once: a rule sees the atoms before
-its own as of the end of the time, and the atoms after it as of the time before. The multiplicity of a match
-is the product of those of its rows. Rules of a symmetric motif begin with equal steps, which are computed once.
+The rules act as if one ran after the other, the last one first, so changes of the same time are counted once: a rule
+sees the atoms before its own as of the time before, and the atoms after it as of the end of the time. Then the rule of
+the first atom finds all matches of a first batch: see `runtime.loads`. The multiplicity of a match is the product of
+those of its rows. Rules of a symmetric motif begin with equal steps, which are computed once.
 """
 
 from __future__ import annotations
@@ -140,7 +141,7 @@ def _rule(atoms: Sequence[Atom], first: int, where: Sequence[Expr], variant: Var
     for new, now in steps(atoms, first)[0]:
         before, column_of = set(rows.schema.names), _numbered(dict.fromkeys([*column_of, new]))
         parts: list[tuple[Atom, Version]] = [
-            (atoms[each].named(column_of), "new" if each < first else "old") for each in now
+            (atoms[each].named(column_of), "new" if each > first else "old") for each in now
         ]
         rows = _filtered(extended(rows, column_of[new], parts, proposer), _named(where, column_of), before)
     return rows.select(**{name: col[column_of[name]] for name in ordered(atoms)})

@@ -86,12 +86,22 @@ def index(stream: Stream, of: Indexed, value: Type, rows: RowCount) -> Index:
         kernel.INSERT_INDEX, width=width, heads=keys.reserve(program.memory, 2),
         pool=unset(UNBOUNDED_WORDS), weights=unset(2 * UNBOUNDED_WORDS), free=program.words(SIZE_CLASSES),
         size=stream.size, time=stream.time, diff=stream.diff, key=key.cell, value=stream.column(of.value),
-        keys=keys.block, frontier=program.frontier, low=value.low,
+        keys=keys.block, frontier=program.frontier, low=value.low, stamps=_stamps(program, value, rows),
         **{name: reserve(UNBOUNDED_WORDS) for name in SCRATCH},
     )  # fmt: skip
     appended = Index(program, block, of, key, value)
     program.add_state(appended)
     return appended
+
+
+MAX_STAMPS_PER_ROW = 4
+"""An index of fewer rows for each possible value has no stamps. Not measured."""
+
+
+def _stamps(program: Program, value: Type, rows: RowCount) -> int:
+    """Return the address of a stamp of a word for each possible value, or 0 if there are too many values."""
+    numbers = value.high - value.low + 1
+    return program.memory.reserve_whole(numbers) if numbers <= MAX_STAMPS_PER_ROW * rows.bound else 0
 
 
 def settle(program: Program, index: Index) -> None:

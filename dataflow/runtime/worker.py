@@ -33,6 +33,7 @@ from deltamark.dataflow.kernels.loops.iterate import ITERATE, IterateBlock
 from deltamark.dataflow.kernels.program import CollectBlock, ProgramBlock, cut
 from deltamark.dataflow.kernels.unread import skip_unread
 from deltamark.dataflow.runtime.inputs import Accepted, InputBinding
+from deltamark.dataflow.runtime.loads import Loads
 from deltamark.errors import DeltamarkError, unknown
 
 MIN_VIEW_ROWS = 1 << 10
@@ -82,6 +83,7 @@ class Worker:
         self._profile: Profile | None = None
         with self._program.memory.or_closed():
             self._schedule = compiled.schedule()
+            self._loads = Loads(compiled, self._schedule)
             self.refresh()
 
     def refresh(self, pending: Mapping[str, Sequence[Op]] = MappingProxyType({})) -> None:
@@ -95,6 +97,8 @@ class Worker:
         self._views = {}
         before, self._schedule = self._schedule, compiled.schedule(without)
         self._program.memory.release(before.block)
+        self._loads.close()
+        self._loads = Loads(compiled, self._schedule)
 
     @property
     def inputs(self) -> dict[str, tuple[str, ...]]:
@@ -157,12 +161,20 @@ class Worker:
 
     def execute_program(self) -> None:
         """Run the program over the batches that are bound."""
-        self._execute(self._schedule)
+        if self._is_load:
+            self._loads.run(self.execute)
+        else:
+            self._execute(self._schedule)
+
+    @property
+    def _is_load(self) -> bool:
+        """Whether the batches that are bound load indexes."""
+        return self._loads.is_due and self._profile is None
 
     def begin_program(self) -> int:
         """Prepare a run of the program by compiled code alone; return its address, or 0 if Python has to run it."""
         self._executed = self._schedule
-        return 0 if self._profile else self._schedule.block
+        return 0 if self._profile or self._is_load else self._schedule.block
 
     def execute(self, schedule: Schedule, start: int = -1) -> None:
         """Run operators from number `start` on, or over all slices of the inputs if it is -1.

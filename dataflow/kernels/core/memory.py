@@ -250,6 +250,13 @@ def view(address: int, size: int) -> np.ndarray:
     return np.frombuffer(array, np.int64)  # type: ignore[call-overload]
 
 
+def narrow_view(address: int, width: int, size: int) -> np.ndarray:
+    """Return integers of 1, 2, 4 or 8 bytes as an array, which is valid as that of `view` is."""
+    check_view(address, width * size)
+    array = (ctypes.c_char * (width * size)).from_address(address)
+    return np.frombuffer(array, f"i{width}")  # type: ignore[call-overload]
+
+
 def words(address: int, count: int) -> ctypes.Array[ctypes.c_int64]:
     """Return int64 words as a ctypes array, whose elements Python reads and writes faster than those of `view`."""
     check_view(address, 8 * count)

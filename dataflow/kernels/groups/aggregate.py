@@ -19,7 +19,7 @@ from deltamark.dataflow.kernels.hashing.hash_map import KeyMap, add, key_of, pre
 from deltamark.dataflow.kernels.status import FAILED
 
 AHEAD = 16
-"""The number of updates ahead at which the state of a group is prefetched. Not measured."""
+"""The number of updates, or of touched groups, ahead at which the state of a group is prefetched. Not measured."""
 
 
 class Group(Block):
@@ -266,6 +266,7 @@ def end_time(op: AggregateBlock, out: Arrays, rows: int, live: int, opened: int)
     sums, keys, now, values = op.sums, op.keys, op.open_time, Array(op.values.address)
     words = group_words(sums, op.double_words)
     for place in range(opened):
+        prefetch(group_at(op.state, words, op.touched[min(place + AHEAD, opened - 1)]).address)
         key_id = op.touched[place]
         new, old = group_at(op.state, words, key_id), group_at(op.saved, words, place)
         new.place = 0

@@ -60,6 +60,8 @@ class DeltaExtender(Extender):
     """The rest of the updates of the current row's key."""
     before: int = 0
     """The time before which updates are seen."""
+    last: int = -1
+    """The first place of the list of the row before."""
 
 
 @inline
@@ -297,10 +299,11 @@ for each update. Not measured."""
 @kernel
 def extend(op: ExtendBlock) -> int:
     """Extend the rows of the slice."""
-    count, extenders, size = op.extender_count, op.extenders, op.size
+    count, extenders = op.extender_count, op.extenders
     is_bound, by_fewest, mode, out = op.is_bound != 0, op.proposer == FEWEST, op.mode, 0
+    size = 0 if _are_old_rows_missing(extenders, count) else op.size
     for which in range(count):
-        _refer_to_pool(extender_at(extenders, which))
+        _begin_slice(extender_at(extenders, which))
     for row in range(size):
         if row + 2 * AHEAD_ROWS < size:
             _prefetch(op, row)
@@ -327,11 +330,24 @@ def extend(op: ExtendBlock) -> int:
     return FAILED if op.overflow != 0 else DONE
 
 
+@kernel
+def _are_old_rows_missing(extenders: Array, count: int) -> bool:
+    """Return whether an extender sees only earlier times than the slice's, and its index has none of their rows."""
+    missing = False
+    for which in range(count):
+        extender = extender_at(extenders, which)
+        missing |= extender.sees_old != 0 and extender.index.loaded != 0
+    return missing
+
+
 @inline
-def _refer_to_pool(extender: DeltaExtender) -> None:
-    """Copy the fields of the index that are equal for all rows of a slice."""
-    extender.pool = extender.index.pool
-    extender.width = extender.index.width
+def _begin_slice(extender: DeltaExtender) -> None:
+    """Copy the fields of the index that are equal for all rows of a slice, and forget lists that may have moved."""
+    index = extender.index
+    extender.pool = index.pool
+    extender.width = index.width
+    extender.last = -1
+    index.stamped = -1
 
 
 @kernel
@@ -427,9 +443,8 @@ def _list_of(extender: DeltaExtender) -> Array32:
 @kernel
 def _intersect_two(op: ExtendBlock, row: int, mine: DeltaExtender, other: DeltaExtender, which: int, out: int) -> int:
     """Extend a row by the values of two lists and of their updates. which: the number of `mine`."""
-    start, size, other_size = mine.at, size_of(mine), size_of(other)
-    values, low = op.out_value[out:], mine.index.low
-    found = intersect(_list_of(mine), size, _list_of(other), other_size, low, values)
+    start, size = mine.at, size_of(mine)
+    found = _common(op, mine, other, out)
     op.proposals += size + update_count(mine) + update_count(other)
     out = complete(op, row, out, out + found)
     if update_count(mine) > 0:
@@ -439,6 +454,50 @@ def _intersect_two(op: ExtendBlock, row: int, mine: DeltaExtender, other: DeltaE
         mine.at = start
         out = propose_updates(op, row, other, mine, 1 - which, out)
     return out
+
+
+MAX_SCAN_RATIO = 8
+"""A list that is more than MAX_SCAN_RATIO times longer than the stamped one is not scanned. Not measured."""
+
+
+@kernel
+def _common(op: ExtendBlock, a: DeltaExtender, b: DeltaExtender, out: int) -> int:
+    """Write the values of two lists; return their number.
+
+    If a list is also that of the row before, its numbers are marked with a stamp, and the other list is scanned.
+    """
+    a_size, b_size = size_of(a), size_of(b)
+    a_stays, b_stays = a.last == a.at, b.last == b.at
+    a.last = a.at
+    b.last = b.at
+    if a.index.stamps.address != 0 and b_size <= MAX_SCAN_RATIO * a_size and (a_stays or a.index.stamped == a.at):
+        return _scan(op, a, b, out)
+    if b.index.stamps.address != 0 and a_size <= MAX_SCAN_RATIO * b_size and (b_stays or b.index.stamped == b.at):
+        return _scan(op, b, a, out)
+    return intersect(_list_of(a), a_size, _list_of(b), b_size, a.index.low, op.out_value[out:])
+
+
+@kernel
+def _scan(op: ExtendBlock, stamped: DeltaExtender, scanned: DeltaExtender, out: int) -> int:
+    """Write the values of a scanned list that have the stamp of another one, unless only their number is read."""
+    index, found = stamped.index, 0
+    stamps, stamp, numbers = index.stamps, index.stamp, _list_of(scanned)
+    if index.stamped != stamped.at:
+        stamp += 1
+        marked = _list_of(stamped)
+        for at in range(size_of(stamped)):
+            stamps[marked[at]] = stamp
+        index.stamp = stamp
+        index.stamped = stamped.at
+    if op.mode != LISTED:
+        for at in range(size_of(scanned)):
+            found += stamps[numbers[at]] == stamp
+        return found
+    values, low = op.out_value[out:], index.low
+    for at in range(size_of(scanned)):
+        values[found] = numbers[at] + low
+        found += stamps[numbers[at]] == stamp
+    return found
 
 
 @kernel

@@ -67,6 +67,14 @@ class IndexBlock(SortedListsBlock):
     run_count: int = 0
     one_time: int = 0
     """Whether all updates of the slice have the same time."""
+    loaded: int = 0
+    """Whether all settled rows have the time of the current slice; see `runtime.loads`."""
+    stamps: Array
+    """For each number the stamp of the last stamped list that has it; see `extend`. None if there are too many
+    numbers."""
+    stamp: int = 0
+    stamped: int = -1
+    """The last stamp, and the first place of its list."""
     added: Array
     """Scratch of `settle`: an `AddedRow` for each row that enters a list."""
     removed: Array

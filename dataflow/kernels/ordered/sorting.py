@@ -58,6 +58,15 @@ def sort_rows(values: Array, rows: Array, spare: Array, size: int, counts: Array
 
 
 @kernel
+def sort_order(values: Array, rows: Array, spare: Array, size: int, counts: Array) -> None:
+    """Sort row numbers by the values at them, in `rows`; the other arguments are those of `sort_rows`."""
+    found = sort_rows(values, rows, spare, size, counts)
+    if found.address != rows.address:
+        for at in range(size):
+            rows[at] = found[at]
+
+
+@kernel
 def _sort_by_insertion(values: Array, rows: Array, size: int) -> None:
     for at in range(1, size):
         row, place = rows[at], at

@@ -103,7 +103,7 @@ class TestIndex:
         memory = self.memory
         keys = make(memory, KeyMap.words(hashed=0, low=KEYS[0], high=KEYS[-1]))
         self.columns = {name: memory.reserve(SLICE) for name in ("time", "diff", "key", "value")}
-        scratch = ("ids", "numbers", "rows", "spare", "counts", "updates", "runs", "added", "removed")
+        scratch = ("ids", "numbers", "rows", "spare", "counts", "updates", "runs", "added", "removed", "stamps")
         self.block = index.IndexBlock(
             make(
                 memory,

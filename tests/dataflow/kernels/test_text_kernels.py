@@ -90,6 +90,16 @@ def test_a_search_ends_behind_the_first_occurrence(text, piece, skipped):
     assert found == (0 if place < 0 else start + place + len(piece))
 
 
+@given(st.binary(max_size=100), st.integers(0, 99), st.integers(1, 20), st.binary(max_size=2))
+def test_a_part_of_any_bytes_is_found_where_it_is_first(text, start, size, more):
+    texts = Texts(Blocks(), [])
+    for piece in (text[start : start + size], text[start : start + size] + more):
+        address = texts.store(text)
+        found = byte_kernels.search(address, address + len(text), texts.store(piece), len(piece))
+        place = text.find(piece)
+        assert found == (0 if place < 0 else address + place + len(piece))
+
+
 @given(MISSING_TEXTS, st.booleans(), st.data())
 def test_the_texts_of_an_input_are_those_of_its_offsets(texts, selects, data):
     blocks = Blocks()

@@ -30,8 +30,8 @@ def degrees(batch: Batch, nodes: int) -> tuple[np.ndarray, np.ndarray]:
 def least(batches: list[Batch], nodes: int) -> int:
     """Return the sum of the sizes of the smaller of the two sets, over changes and rules of triangles.
 
-    Changes of e(a,b) extend by the edges that leave b and a before; of e(b,c) by those that reach b afterwards and c
-    before; of e(a,c) by those that leave a and reach c afterwards.
+    Changes of e(a,b) extend by the edges that leave b and a afterwards; of e(b,c) by those that reach b before and c
+    afterwards; of e(a,c) by those that leave a and reach c before.
     """
     leave, reach = np.zeros(nodes, np.int64), np.zeros(nodes, np.int64)
     total = 0
@@ -39,9 +39,9 @@ def least(batches: list[Batch], nodes: int) -> int:
         src, dst = batch.columns["src"], batch.columns["dst"]
         more_leave, more_reach = degrees(batch, nodes)
         old_leave, old_reach, leave, reach = leave, reach, leave + more_leave, reach + more_reach
-        total += int(np.minimum(old_leave[dst], old_leave[src]).sum())
-        total += int(np.minimum(reach[src], old_reach[dst]).sum())
-        total += int(np.minimum(leave[src], reach[dst]).sum())
+        total += int(np.minimum(leave[dst], leave[src]).sum())
+        total += int(np.minimum(old_reach[src], reach[dst]).sum())
+        total += int(np.minimum(old_leave[src], old_reach[dst]).sum())
     return total
 
 

@@ -28,6 +28,19 @@ q08 in a window: 16 and 8 take 1.03 times as long, 64 and 32 take 1.02 times as 
 MAX_SEARCHED = 16
 """The most rows that a retraction searches if the arrangement has debts. Not measured."""
 
+MAX_RUN = 512
+"""The most retractions that take a run of rows at once. Not measured."""
+
+MAX_RUN_WALK = 8
+"""The taken rows that are passed to find the first row of a run: more than an order of TPC-H has lines."""
+
+MIN_RUN = 16
+"""The retractions of a long run, and those that search after one that begins no run. Not measured, but if short runs
+were sought throughout, q21 took 1.3 times as long with `update`."""
+
+NARROW = (1 << 32) - 1
+"""The bits of a value of 4 bytes."""
+
 CHEAP_PASSED = 4
 """The rows that a search passes in about the time of a debt. Not measured."""
 
@@ -137,22 +150,29 @@ def _insert_units(op: ArrangementBlock, size: int, first: int) -> None:
         count += diff[at] < 0
     for index in range(count):
         numbers[rows + index] = retractions[index]
-    for column in range(op.wide):
-        source, target = op.inputs[column], op.stored[column][first:]
-        for slot in range(size):
-            target[slot] = source[numbers[slot]]
-    for column in range(op.wide, op.columns):
-        source, narrow = op.inputs[column], Array32(op.stored[column])[first:]
-        for slot in range(size):
-            narrow[slot] = source[numbers[slot]]
     op.retractions = count
+    _store(op, 0, rows)
     _link_units(op, rows, first)
     use_slots(op, rows)
-    if _take_rows(op, count, first + rows) > 0:
+    if _take_rows(op, rows, count) > 0:
         use_slots(op, count)
         for index in range(count):
             if op.places[retractions[index]] != first + rows + index:
                 free_slot(op, first + rows + index)
+
+
+@kernel
+def _store(op: ArrangementBlock, start: int, stop: int) -> None:
+    """Store the columns of some updates of a slice of units, by their slots from `mark` on."""
+    numbers = op.numbers
+    for column in range(op.wide):
+        source, target = op.inputs[column], op.stored[column][op.mark :]
+        for slot in range(start, stop):
+            target[slot] = source[numbers[slot]]
+    for column in range(op.wide, op.columns):
+        source, narrow = op.inputs[column], Array32(op.stored[column])[op.mark :]
+        for slot in range(start, stop):
+            narrow[slot] = source[numbers[slot]]
 
 
 @kernel
@@ -168,43 +188,125 @@ def _link_units(op: ArrangementBlock, rows: int, first: int) -> None:
 
 
 @kernel
-def _take_rows(op: ArrangementBlock, count: int, first: int) -> int:
-    """Let each retraction, from slot `first` on, take a row; return the number of those that take none.
+def _take_rows(op: ArrangementBlock, rows: int, count: int) -> int:
+    """Let each retraction take a row; return the number of those that take none. rows: the number of insertions.
+
+    Rows often leave in the order of their arrival. So runs of retractions take runs of rows, as long as most of the
+    retractions are in long runs; the others search.
 
     Once lists are long, all later retractions are pending: none may take a row that an earlier one will cancel. If the
     arrangement has debts, a retraction that finds no row is a debt, and the lists of keys with few rows are searched.
     """
-    retractions, ids, lists, places, left = op.scratch, op.ids, op.lists, op.places, 0
-    searching, has_debts = True, op.has_debts != 0
-    for index in range(count):
-        at = retractions[index]
-        key_id, slot = ids[at], first + index
-        prefetch(lists[2 * ids[retractions[min(index + FAR, count - 1)]] :].address)
-        prefetch_row(op, lists[2 * ids[retractions[min(index + NEAR, count - 1)]]] - 1)
-        row = -1
-        if not has_debts or is_searched(op, key_id):
-            row = _oldest_row(op, key_id) if searching else -1
-            if row >= 0 and _may_be_taken(op, row, at) and equal(op, row, slot):
-                op.passed = max(op.passed - CHEAP_PASSED, 0)
-            else:
-                searching = searching and (has_debts or not are_long(op))
-                row = _row_to_take(op, key_id, slot, at) if searching else -1
-        if row >= 0:
-            op.next[row] = ~op.next[row]
-            op.taken_by[row] = at
-            places[at] = row
-            continue
-        places[at] = slot
-        left += 1
-        if has_debts:
-            op.weight[slot] = -1
-            link_row(op, key_id, slot)
-            continue
-        op.next[slot] = op.pending[key_id]
-        op.pending[key_id] = slot + 1
-        op.has_pending = 1
+    retractions, ids, lists, places, left, missed = op.scratch, op.ids, op.lists, op.places, 0, 0
+    searching, has_debts, first, index = True, op.has_debts != 0, op.mark + rows, 0
+    while index < count:
+        has_runs = searching and not has_debts and op.weighted == 0 and 2 * missed <= index + MIN_RUN
+        if has_runs:
+            taken = _take_run(op, index, min(index + MAX_RUN, count))
+            index += taken
+            if taken > 0:
+                missed += taken if taken < MIN_RUN else 0
+                continue
+        stop = min(index + MIN_RUN, count) if has_runs else count
+        missed += stop - index
+        _store(op, rows + index, rows + stop)
+        for number in range(index, stop):
+            at = retractions[number]
+            key_id, slot = ids[at], first + number
+            prefetch(lists[2 * ids[retractions[min(number + FAR, count - 1)]] :].address)
+            prefetch_row(op, lists[2 * ids[retractions[min(number + NEAR, count - 1)]]] - 1)
+            row = -1
+            if not has_debts or is_searched(op, key_id):
+                row = _oldest_row(op, key_id) if searching else -1
+                if row >= 0 and _may_be_taken(op, row, at) and equal(op, row, slot):
+                    op.passed = max(op.passed - CHEAP_PASSED, 0)
+                else:
+                    searching = searching and (has_debts or not are_long(op))
+                    row = _row_to_take(op, key_id, slot, at) if searching else -1
+            if row >= 0:
+                op.next[row] = ~op.next[row]
+                op.taken_by[row] = at
+                places[at] = row
+                continue
+            places[at] = slot
+            left += 1
+            if has_debts:
+                op.weight[slot] = -1
+                link_row(op, key_id, slot)
+                continue
+            op.next[slot] = op.pending[key_id]
+            op.pending[key_id] = slot + 1
+            op.has_pending = 1
+        index = stop
     op.has_new_debts = has_debts and left > 0
     return left
+
+
+@kernel
+def _take_run(op: ArrangementBlock, start: int, stop: int) -> int:
+    """Let successive retractions take rows that lie in successive slots; return their number, at most those to `stop`.
+
+    Each of these rows is the oldest one of its key, and equal to that of the retraction. All weights are 1.
+    """
+    retractions, ids, lists, following, last = op.scratch, op.ids, op.lists, op.next, op.retractions - 1
+    first = _oldest_link(op, ids[retractions[start]]) - 1
+    if first < 0 or op.mark <= first < op.limit:
+        return 0
+    most = min(stop - start, op.mark - first) if first < op.mark else stop - start
+    count, before, link, taken = 0, -1, 0, 0
+    while count < most:
+        key_id, row = ids[retractions[start + count]], first + count
+        prefetch(lists[2 * ids[retractions[min(start + count + FAR, last)]] :].address)
+        oldest = lists[2 * key_id]
+        oldest += (link - oldest) * (key_id == before)  # without a branch, because keys have few rows each
+        is_known = oldest == row + 1 and following[row] >= 0 and lists[2 * key_id + 1] != 0
+        if not is_known and _oldest_link(op, key_id) != row + 1:
+            break
+        link = following[row]
+        following[row] = ~link
+        before = key_id
+        count += 1
+    if not _are_equal(op, start, first, count):
+        while _are_equal(op, start + taken, first + taken, 1):
+            taken += 1
+        for row in range(first + taken, first + count):
+            following[row] = ~following[row]
+        count = taken
+    taken_by, places = op.taken_by, op.places
+    for at in range(count):
+        taken_by[first + at] = retractions[start + at]
+        places[retractions[start + at]] = first + at
+    op.passed = max(op.passed - CHEAP_PASSED * count, 0)
+    return count
+
+
+@kernel
+def _are_equal(op: ArrangementBlock, start: int, first: int, count: int) -> bool:
+    """Return whether retractions, from number `start` on, are equal to the rows in the slots from `first` on."""
+    retractions, differences = op.scratch[start:], 0
+    for column in range(op.wide):
+        source, stored = op.inputs[column], op.stored[column][first:]
+        for at in range(count):
+            differences |= source[retractions[at]] ^ stored[at]
+    for column in range(op.wide, op.columns):
+        source, narrow = op.inputs[column], Array32(op.stored[column])[first:]
+        for at in range(count):
+            differences |= (source[retractions[at]] ^ narrow[at]) & NARROW
+    return differences == 0
+
+
+@kernel
+def _oldest_link(op: ArrangementBlock, key_id: int) -> int:
+    """Order the list of a key; return the link of its oldest row that is not taken, or 0 if no cheap walk finds it."""
+    if op.lists[2 * key_id] == 0:
+        return 0
+    order(op, key_id)
+    link = op.lists[2 * key_id]
+    for _ in range(MAX_RUN_WALK):
+        if link == 0 or op.next[link - 1] >= 0:
+            return link
+        link = ~op.next[link - 1]
+    return 0
 
 
 @inline

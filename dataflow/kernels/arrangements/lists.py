@@ -27,10 +27,12 @@ def link_row(op: ArrangementBlock, key_id: int, slot: int) -> None:
     """Put a new row into the list of its key."""
     lists, following = op.lists, op.next
     first, last = lists[2 * key_id], lists[2 * key_id + 1]
-    if op.ordered != 0 and first != 0 and last == 0 and is_searched(op, key_id):
+    is_unordered = (first != 0) & (last == 0)  # without a branch, because keys have few rows each
+    if is_unordered and op.ordered != 0 and is_searched(op, key_id):
         last = _order_short(op, key_id)
         first = lists[2 * key_id]
-    if op.ordered == 0 or (first != 0 and last == 0):
+        is_unordered = last == 0
+    if is_unordered or op.ordered == 0:
         following[slot] = first
         lists[2 * key_id] = slot + 1
         return

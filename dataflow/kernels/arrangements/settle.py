@@ -22,7 +22,13 @@ from deltamark.dataflow.kernels.arrangements.lists import (
     weigh,
     weight_of,
 )
-from deltamark.dataflow.kernels.arrangements.slots import free_slot, has_many_dead, move_together
+from deltamark.dataflow.kernels.arrangements.slots import (
+    BLOCK_BITS,
+    free_slot,
+    free_slots,
+    has_many_dead,
+    move_together,
+)
 from deltamark.dataflow.kernels.core.blocks import Operator
 from deltamark.dataflow.kernels.core.dispatcher import kernel
 from deltamark.dataflow.kernels.core.steps import step, words_of
@@ -171,22 +177,39 @@ def _is_met(op: ArrangementBlock, row: int, slot: int, at: int) -> bool:
 
 @kernel
 def _remove_taken(op: ArrangementBlock) -> None:
-    """Remove the rows that the retractions of the slice have taken."""
-    hashed = op.keys.hashed != 0
+    """Remove the rows that the retractions of the slice have taken. Those of one block of slots are freed at once."""
+    retractions, ids, places, lists, following = op.scratch, op.ids, op.places, op.lists, op.next
+    has_more, block, count = op.keys.hashed != 0 or op.has_debts != 0, 0, 0
     for index in range(op.retractions):
-        at = op.scratch[index]
-        key_id, row = op.ids[at], op.places[at]
-        if op.next[row] >= 0 or op.next[row] == DEAD:
+        at = retractions[index]
+        key_id, row = ids[at], places[at]
+        link = following[row]
+        if link >= 0 or link == DEAD:
             continue  # a row that an earlier one has removed, or a debt
-        if op.lists[2 * key_id] == row + 1:
-            _drop(op, key_id, 0, row, 1)
+        if lists[2 * key_id] == row + 1:
+            lists[2 * key_id] = ~link
+            lists[2 * key_id + 1] >>= 63 * (~link == 0)  # without a branch, because keys have few rows each
+            if row >> BLOCK_BITS != block:
+                free_slots(op, block, count)
+                op.live -= count
+                block, count = row >> BLOCK_BITS, 0
+            following[row] = DEAD
+            count += 1
         else:
             _remove_taken_until(op, key_id, row)
-        if op.lists[2 * key_id] == 0:
-            if op.has_debts != 0:
-                op.debts[2 * key_id] = 0
-            if hashed and op.has_pending == 0:
-                remove(op.keys, op.key[at])
+        if has_more and lists[2 * key_id] == 0:
+            _remove_key(op, key_id, at)
+    free_slots(op, block, count)
+    op.live -= count
+
+
+@kernel
+def _remove_key(op: ArrangementBlock, key_id: int, at: int) -> None:
+    """Forget the key of an update, which has no rows any more, unless it may have pending updates."""
+    if op.has_debts != 0:
+        op.debts[2 * key_id] = 0
+    if op.keys.hashed != 0 and op.has_pending == 0:
+        remove(op.keys, op.key[at])
 
 
 @kernel

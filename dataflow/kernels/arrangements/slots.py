@@ -84,10 +84,15 @@ def _put_back(op: ArrangementBlock, block: int) -> None:
 def free_slot(op: ArrangementBlock, slot: int) -> None:
     """Free a slot that is in no list any more."""
     op.next[slot] = DEAD
-    op.dead += 1
-    block = slot >> BLOCK_BITS
-    op.used[block] -= 1
-    if op.used[block] == 0 and (op.limit == op.room or block != op.limit >> BLOCK_BITS):
+    free_slots(op, slot >> BLOCK_BITS, 1)
+
+
+@inline
+def free_slots(op: ArrangementBlock, block: int, count: int) -> None:
+    """Free a number of slots of a block, which are dead."""
+    op.dead += count
+    op.used[block] -= count
+    if count > 0 and op.used[block] == 0 and (op.limit == op.room or block != op.limit >> BLOCK_BITS):
         _put_back(op, block)
 
 

@@ -50,6 +50,25 @@ def test_a_join_emits_each_pair_at_the_later_time_with_the_product_of_weights(di
         assert side.weights() == rows_of(updates, number, bit=bits[number])
 
 
+@pytest.mark.parametrize("keys", [5, 150], ids="{} keys".format)
+@given(kinds_of_keys, seeds, st.sampled_from([0, 0.01, 0.3]), st.sampled_from([20, 700]))
+def test_a_window_that_rows_leave_in_about_the_order_of_their_arrival_is_joined(keys, kinds, seed, late, most):
+    rng = np.random.default_rng(seed)
+    op, first = Join(kinds, last_key=KEYS[0] + keys - 1), [(0, RIGHT, 1, KEYS[0] + key, key) for key in range(keys)]
+    lines = [(KEYS[0] + order % keys, int(rng.integers(4))) for order in range(300) for _ in range(rng.integers(1, 8))]
+    stay = 400 + np.where(rng.random(len(lines)) < late, rng.integers(0, 50, len(lines)), 0)
+    changes = [(at, LEFT, 1, *line) for at, line in enumerate(lines)]
+    changes += [(int(at + stay[at]), LEFT, -1, *line) for at, line in enumerate(lines)]
+    updates, pairs, start = first + sorted(changes, key=lambda change: change[0]), [], 0
+    while start < len(updates):
+        stop = start + int(rng.integers(1, most))
+        pairs += op.run(updates[start:stop], updates[stop][0] if stop < len(updates) else updates[-1][0] + 1)
+        start = stop
+    partner = {key: value for _, _, _, key, value in first}
+    assert consolidated(pairs) == consolidated([(time, diff, *row, partner[row[0]]) for time, _, diff, *row in changes])
+    assert op.sides[LEFT].rows.live == 0
+
+
 @pytest.mark.parametrize("logged", [False, True], ids=["settled", "logged"])
 @given(updates_of(ANY_DIFFS), kinds_of_keys, seeds)
 def test_a_join_of_arrangements_with_debts_is_the_same(logged, updates, kinds, seed):

@@ -138,10 +138,12 @@ class Side:
 class Join:
     """A join and its sides."""
 
-    def __init__(self, forms, bits=(None, None)):
+    def __init__(self, forms, bits=(None, None), last_key=KEYS[-1]):
         self.blocks = blocks = Blocks()
         settings = zip(forms, bits, (False, True), strict=True)
-        self.sides = [Side(blocks, form=one, bit=bit, sparse=sparse) for one, bit, sparse in settings]
+        self.sides = [
+            Side(blocks, form=one, bit=bit, sparse=sparse, last_key=last_key) for one, bit, sparse in settings
+        ]
         left, right = (side.block.address for side in self.sides)
         self.block = blocks.block(
             JoinBlock, left=left, right=right, size=blocks.cell(), time=blocks.vector(), diff=blocks.vector()

@@ -184,6 +184,7 @@
       event.preventDefault();
       show(shown[at < 0 ? 0 : (at + step + shown.length) % shown.length]);
     } else if (event.key === "Enter" && current) {
+      event.preventDefault();
       pin(current);
       tip.querySelector("button").focus();
     }

@@ -41,7 +41,7 @@ class Known:
 
 
 BUILT_IN_FACTS = {
-    DEFAULT: Known("deltamark", "deltamark", "Python, numba", "Apache-2.0", "dataflow"),
+    DEFAULT: Known("deltamark", "deltamark", "Python", "Apache-2.0", "dataflow"),
     DuckDBEngine.name: Known("DuckDB", "duckdb", "C++", "MIT", "harness/engines/duckdb.py"),
     SparkEngine.name: Known("deltamark on Spark", "pyspark", "Python", "Apache-2.0", "dataflow/spark"),
     SparkSqlEngine.name: Known("Spark SQL", "pyspark", "Scala", "Apache-2.0", "harness/engines/spark_sql.py"),
@@ -273,7 +273,10 @@ NOTES = (
         "Round: one step of the stream; with the workload insert, round i adds row i of every relation that has one. "
         "One answer: the rounds of a batch share a logical time, so that an answer in each of them is not due."
     ),
-    "CPU time: that of the engine in the clock, if the record has it. ~: the time is not plausible.",
+    (
+        "CPU time: of the processes of the engine in the clock, if records have it; of embedded, DuckDB and Spark that "
+        "of the harness in the clock and of the processes that it starts. ~: the time is not plausible."
+    ),
     "Numbers of one directory of records are compared, and of no other machine.",
 )
 
@@ -343,7 +346,7 @@ def _number(scope: Scope, cell: Cell | None, at: int, label: str) -> Markup:
     fragment, note, _ = cell
     text, share, distance = figure
     link = tag("a", text, href=f"{scope.part.report}#{fragment}", class_="bad" if share is None else None)
-    bar = tag("i", class_="bar", style=f"--share:{share}") if share is not None else ""
+    bar = tag("i", class_="bar", style=f"--share:{share:g}") if share is not None else ""
     missing = tag("small", note, class_="bad" if "WRONG" in note else None) if note and not at else ""
     return tag(
         "td", link, bar, tag("small", distance), missing, data_value=share, data_label=label,
@@ -380,7 +383,7 @@ def _warm(scope: Scope, cell: Cell | None) -> Markup:
     text, share, distance = figure
     link = tag("a", text, href=f"{scope.part.report}#{cell[0]}", title=distance or None)
     kind = "bad" if share is None else "best" if distance == "best" else None
-    return tag("td", link, class_=kind, style=None if share is None else f"--share:{share}")
+    return tag("td", link, class_=kind, style=None if share is None else f"--share:{share:g}")
 
 
 def _break_even(field: Field) -> Section | None:
@@ -419,10 +422,10 @@ def _history(site: Site) -> Section | None:
         return None
     table = Table(
         "history", "Commits and versions",
-        ["engine", "version", "commit", "date", "rate", "right cells", "data", "machine"],
+        ["engine", "version", "commit", "date", "rate", "right cells", "data", "records", "machine"],
         [
             [words(each.engine), words(_version_at(each)), words(each.commit), words(each.date), each.rate,
-             count(each.cells), words(each.data), words(each.place)]
+             count(each.cells), words(each.part.data), words(each.part.directory), words(each.part.machine)]
             for each in points
         ],
     )  # fmt: skip

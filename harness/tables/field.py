@@ -25,7 +25,7 @@ from deltamark.harness.benchmarks.benchmark import DEFAULT as BENCHMARK
 from deltamark.harness.benchmarks.benchmark import benchmark
 from deltamark.harness.benchmarks.cell import THROUGHPUT
 from deltamark.harness.console.table import MARK, NOTHING, RATE, TableEntry, Units, brief, counted, rate, ratio
-from deltamark.harness.results.commits import SHORT
+from deltamark.harness.results.commits import Commit
 from deltamark.harness.results.record import Record
 from deltamark.harness.system.machine import Header
 from deltamark.harness.tables.growth import recorded_grades
@@ -65,18 +65,22 @@ PLACE = "part, workload, workers, L, P"
 
 
 def _shares() -> str:
-    """Return the columns of shares. A figure that is not plausible is not the best, unless all are so."""
-    best = {each.figure: ("max" if each.figure == "rate" else "min") for each in METRICS}
+    """Return the columns of shares, and whether only one engine has the figure.
+
+    A figure that is not plausible is not the best, unless all are so.
+    """
     columns = []
-    for name, least in best.items():
+    for name, least in [(each.figure, "max" if each.figure == "rate" else "min") for each in METRICS]:
         of = f"coalesce({least}({name}) FILTER (NOT is_doubtful) OVER same, {least}({name}) OVER same)"
         columns.append(f"least(1, {f'{name} / {of}' if name == 'rate' else f'{of} / {name}'}) AS {name}_share")
+        columns.append(f"count({name}) OVER same = 1 AS {name}_alone")
     return ", ".join(columns)
 
 
 def _means() -> str:
     return ", ".join(
-        f"geomean({each.figure}{suffix}) AS {each.figure}{suffix}" for suffix in ("", "_share") for each in METRICS
+        f"geomean({each}) AS {each}, geomean({each}_share) AS {each}_share, bool_and({each}_alone) AS {each}_alone"
+        for each in (metric.figure for metric in METRICS)
     )
 
 
@@ -229,22 +233,19 @@ class Scope:
     def leader(self) -> tuple[str, str]:
         """The fastest engine in the first batch, or several that tie, and a note about it."""
         at = self.first_batch
-        figures = {engine: cell[2][0] for engine in self.cells if (cell := self.cell(engine, at))}
-        ranked = sorted(
-            ((share, engine, text) for engine, figure in figures.items() if figure
-             for text, share, _ in [figure] if share is not None),
-            key=lambda each: (-each[0], each[1]),
-        )  # fmt: skip
+        figures = [(engine, cell[2][0]) for engine in self.cells if (cell := self.cell(engine, at))]
+        ranked = sorted((-each[1], engine, each[0]) for engine, each in figures if each and each[1] is not None)
         where = f"in batches of {self.batches[at].rounds}, {self.workload}"
         if not ranked:
             return "none", f"No engine has a rate {where}."
-        best = ranked[0][0]
-        leaders = [engine for share, engine, _ in ranked if share >= TIE * best]
-        behind = next(
-            (f"; {engine} is {_distance(share / best, 'slower')}" for share, engine, _ in ranked if share < TIE * best),
-            "",
-        )
-        return " = ".join(leaders), f"{ranked[0][2]} {where}{behind}."
+        best, _, text = ranked[0]
+        leaders = [engine for share, engine, _ in ranked if share / best >= TIE]
+        if len(leaders) < len(ranked):
+            share, engine, _ = ranked[len(leaders)]
+            behind = f"{engine} is {_distance(share / best, 'slower')}"
+        else:
+            behind = "no other engine is slower" if len(ranked) > 1 else "no other engine was measured"
+        return " = ".join(leaders), f"{text} {where}; {behind}."
 
 
 @dataclass(frozen=True)
@@ -268,8 +269,7 @@ class CommitPoint:
     engine: str
     version: str
     commit: str
-    data: str
-    place: str
+    part: Part
     date: str
     cells: int
     rate: TableEntry
@@ -339,14 +339,15 @@ class Field:
     def scopes(self) -> list[Scope]:
         """All scopes, the one with most compared numbers first."""
         found: dict[tuple[int, str, int], list[tuple[Any, ...]]] = defaultdict(list)
-        of_means = ", ".join(f"m.{each.figure}, m.{each.figure}_share" for each in METRICS)
+        of_means = ", ".join(f"m.{each.figure}, m.{each.figure}_share, m.{each.figure}_alone" for each in METRICS)
         of_numbers = of_means.replace("m.", "n.")
         for row in self._db.rows(f"""
             SELECT part, workload, workers, L, P, '{ALL_QUERIES}', short, right_ones, others, m.is_doubtful, {of_means},
                 engine, NULL
             FROM means m JOIN (SELECT DISTINCT engine, short FROM numbers) USING (engine)
             UNION ALL SELECT part, workload, workers, L, P, query, short, CASE WHEN has_numbers THEN 1 ELSE 0 END,
-                CASE WHEN why IS NULL THEN NULL ELSE [why] END, n.is_doubtful, {of_numbers}, engine, key FROM numbers n
+                CASE WHEN why IS NULL THEN NULL ELSE [why] END, n.is_doubtful, {of_numbers}, engine, key
+            FROM numbers n
             ORDER BY part, workload, workers, L * P, L"""):
             found[row[:3]].append(row[3:])
         scopes = [self._scope(*place, rows) for place, rows in found.items()]
@@ -360,7 +361,7 @@ class Field:
             of = cells.setdefault(engine, {}).setdefault(query, [None] * len(batchings))
             fragment = row_id(key) if key else table_id(of_engine, workload, logical, size, workers)
             missing = "" if key else _missing(right, len(queries), others or [])
-            shown = _figures(figures, doubtful) if right else (_word(others),)
+            shown = _figures(figures, MARK * doubtful) if right else (_word(others),)
             of[batchings.index((logical, size))] = (fragment, missing, shown)
         usual = _usual(batchings, [of[ALL_QUERIES] for of in cells.values()])
         batches = [Batch(logical, size, (logical, size) in usual) for logical, size in batchings]
@@ -390,7 +391,7 @@ class Field:
             GROUP BY short, ours, engine_version, commit, part ORDER BY NOT ours, short, min(finished_at)""")
         return [
             CommitPoint(
-                short, version, commit[:SHORT], self.parts[part].data, self.parts[part].place, date, cells,
+                short, version, Commit(commit, 0).short, self.parts[part], date, cells,
                 rate(mean) if mean else NOTHING, Batch(logical, physical, is_usual=True).rounds,
             )
             for short, version, commit, part, date, cells, mean, logical, physical in rows
@@ -414,7 +415,7 @@ class Field:
         for number, workload, workers, logical, physical, engine, gain, queries, by in rows:
             part = self.parts[number]
             several = f", {workers} workers" if workers > 1 else ""
-            title = f"{workload}, {Batch(logical, physical, is_usual=True).name}{several}"
+            title = f"{workload}: {Batch(logical, physical, is_usual=True).rounds}{several}"
             lines = (f"{ratio(gain).text} in the geometric mean of {counted(queries, 'query')}", f"recomputed by {by}")
             command = f"make tables SF={part.sf} MACHINE={part.directory} TABLE=findings"
             place = f"{part.data}, {part.place}"
@@ -473,12 +474,12 @@ def _word(others: Sequence[str]) -> Figure:
     return (worst[0], None, "") if worst else ("not timed", None, "")
 
 
-def _figures(values: Sequence[float | None], doubtful: bool) -> tuple[Figure | None, ...]:  # noqa: FBT001
-    """Return the texts of figures, each followed by its share."""
+def _figures(values: Sequence[Any], mark: str) -> tuple[Figure | None, ...]:
+    """Return the texts of figures. values: each figure, its share, and whether only one engine has it."""
     return tuple(
-        None if value is None or share is None
-        else (metric.show(value) + MARK * doubtful, round(share, 4), _distance(share, metric.behind))
-        for metric, value, share in zip(METRICS, values[::2], values[1::2], strict=True)
+        None if value is None
+        else (metric.show(value) + mark, round(share, 4), "alone" if alone else _distance(share, metric.behind))
+        for metric, value, share, alone in zip(METRICS, values[::3], values[1::3], values[2::3], strict=True)
     )  # fmt: skip
 
 

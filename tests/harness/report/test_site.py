@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import pytest
@@ -10,6 +12,7 @@ from support.harness.report_records import RECORDS, REPORT
 from support.harness.site_records import MACHINES, OTHER, field
 
 from deltamark.harness.cli.main import main
+from deltamark.harness.cli.results import site
 from deltamark.harness.measure.stats import geomean
 from deltamark.harness.report.page import page
 from deltamark.harness.report.site import Site, first_page
@@ -111,15 +114,37 @@ def test_shares_are_those_of_the_best_in_the_same_query(of_records):
     assert scope.leader[1].endswith("duckdb is 9.0\u00d7 slower.")
 
 
+def written(directory, of):
+    with writing(directory / of.name) as writer:
+        writer.add(of.records)
+        for header in of.sessions.values():
+            writer.add_session(header)
+
+
 def test_the_command_writes_the_page_its_reports_and_the_history(tmp_path):
     for each in MACHINES:
-        with writing(tmp_path / each.name) as writer:
-            writer.add(each.records)
-            for header in each.sessions.values():
-                writer.add_session(header)
+        written(tmp_path, each)
     assert main(["site", "--results", str(tmp_path), "SOURCE=https://example.org/tree"]) == 0
     files = {file.name for file in (tmp_path / "site").iterdir()}
     assert files == {"index.html", "history.html", "one-sf1.html", "two-sf1.html"}
     html = (tmp_path / "site" / "index.html").read_text()
     assert 'href="https://example.org/tree/peers/turso/README.md"' in html
     assert {*re.findall(r'href="([\w.-]+\.html)', html)} == files - {"index.html"}
+
+
+def test_records_of_a_branch_stand_beside_those_of_the_directory(tmp_path, monkeypatch):
+    repository, output = tmp_path / "repository", tmp_path / "output"
+    written(repository, MACHINES[1])
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@b", "-C", repository)
+    for words in (("init", "--quiet", "-b", "benchmarks"), ("add", "."), ("commit", "--quiet", "-m", "Add records")):
+        subprocess.run([*git, *words], check=True)
+    written(tmp_path / "results", replace(MACHINES[0], records=MACHINES[0].records[:1]))
+    monkeypatch.setattr(site, "ROOT", repository)
+    words = [f"RESULTS={tmp_path / 'results'}", "BRANCH=benchmarks", f"OUTPUT={output}"]
+    assert main(["site", *words]) == 0
+    assert {file.name for file in output.glob("*-sf1.html")} == {"one-sf1.html", "two-sf1.html"}
+
+
+def test_a_directory_without_records_is_an_error(tmp_path, capsys):
+    assert main(["site", "--results", str(tmp_path)]) == 2
+    assert "no records of queries" in capsys.readouterr().err

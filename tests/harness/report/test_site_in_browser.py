@@ -72,7 +72,7 @@ def test_a_walk_by_keyboard(fresh):
     assert "; q01" in fresh.run("document.getElementById('scope').textContent")
     assert "query=q01" in fresh.run("location.hash")
     assert fresh.run(RATES) != before
-    walk(fresh, "Memory")
+    walk(fresh, "Latency")
     fresh.press("Enter")
     assert fresh.run("document.activeElement.closest('th').getAttribute('aria-sort')") == "descending"
     walk(fresh, "embedded")

@@ -291,36 +291,39 @@ def _engine(site: Site, row: EngineRow) -> Markup:
 
 def _answers(found: Answers | None, row: EngineRow) -> Markup:
     if found is None:
-        word = "WRONG" if row.faults else "right under insertions" if not row.deletions else "not graded"
-        lines = [
-            *filter(None, [_first(row.faults)]),
-            *(["refuses deletions"] if not row.deletions else []),
-            *_refuses(row.refuses),
-        ]
-        lines.append("as its manifest says" if lines else "no record has its grade")
-        return tag(
-            "td", tag("b", word, class_="bad" if row.faults else "none"), *(tag("small", line) for line in lines),
-            data_value=_rightness(found, row), data_label="Right answers",
-        )  # fmt: skip
+        return _ungraded(row)
     parts = [("right", found.right), ("wrong", found.wrong), ("failed", found.failed), ("refused", found.refused)]
     bar = [tag("i", class_=name, style=f"--n:{number}") for name, number in parts if number]
-    words = f"{found.right} of {found.total}"
-    verdict = tag("b", f"WRONG for {found.wrong}", class_="bad") if found.wrong else tag("b", words)
+    of = f"{found.right} of {found.total}"
+    verdict = tag("b", f"WRONG for {found.wrong}", class_="bad") if found.wrong else tag("b", of)
     lines = [
-        *([f"right for {words}"] if found.wrong else []), found.grade,
-        *(["under insertions only"] if found.only_insertions else []),
-        *(["WRONG after deletions"] if found.wrong_after_deletions else []), *_refuses(found.refused),
-        *([f"{found.failed} failed"] if found.failed else []),
+        f"right for {of}" if found.wrong else "", found.grade,
+        "under insertions only" if found.only_insertions else "",
+        "WRONG after deletions" if found.wrong_after_deletions else "", _refuses(found.refused),
+        f"{found.failed} failed" if found.failed else "",
     ]  # fmt: skip
-    return tag(
-        "td", verdict, tag("span", bar, class_="parts", aria_hidden="true"),
-        *(tag("small", line) for line in lines if line), data_value=_rightness(found, row),
-        data_label="Right answers",
-    )  # fmt: skip
+    shown = [verdict, tag("span", bar, class_="parts", aria_hidden="true"), *_lines(lines)]
+    return tag("td", shown, data_value=_rightness(found, row), data_label="Right answers")
 
 
-def _refuses(number: int) -> list[str]:
-    return [f"{number} refused"] if number else []
+def _ungraded(row: EngineRow) -> Markup:
+    """Show what the manifest of an engine without a grade says."""
+    if row.name == DuckDBEngine.name:
+        word, lines = "the reference", ["others are compared with it"]
+    else:
+        word = "WRONG" if row.faults else "not graded"
+        lines = [_first(row.faults), "" if row.deletions else "refuses deletions", _refuses(row.refuses)]
+        lines.append("as its manifest says" if any(lines) else "no record has its grade")
+    shown = [tag("b", word, class_="bad" if row.faults else "none"), *_lines(lines)]
+    return tag("td", shown, data_value=_rightness(None, row), data_label="Right answers")
+
+
+def _lines(texts: Sequence[str]) -> list[Markup]:
+    return [tag("small", text) for text in texts if text]
+
+
+def _refuses(number: int) -> str:
+    return f"{number} refused" if number else ""
 
 
 def _certificate(field: Field, row: EngineRow) -> Markup:
@@ -421,7 +424,7 @@ def _history(site: Site) -> Section | None:
     if not points:
         return None
     table = Table(
-        "history", "Commits and versions",
+        "commits", "Commits and versions",
         ["engine", "version", "commit", "date", "rate", "right cells", "data", "records", "machine"],
         [
             [words(each.engine), words(_version_at(each)), words(each.commit), words(each.date), each.rate,
@@ -431,7 +434,7 @@ def _history(site: Site) -> Section | None:
     )  # fmt: skip
     link = [tag("p", tag("a", "The history of every cell", href=site.history))] if site.history else []
     return Section(
-        "history",
+        "commits",
         "By commit and version",
         f"{counted(len({each.commit for each in points}), 'commit')} and "
         f"{counted(len({each.engine for each in points}), 'engine')} have numbers.",

@@ -44,7 +44,7 @@ def _three_digits(number: float) -> str:
 
 
 RATE = Units({"/s": 1.0, "K/s": 1e3, "M/s": 1e6, "G/s": 1e9}, "", 2)
-BRIEF = Units({"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0}, " ", None)
+BRIEF = Units({"ns": 1e-9, "\u00b5s": 1e-6, "ms": 1e-3, "s": 1.0}, " ", None)
 
 
 @dataclass(frozen=True)

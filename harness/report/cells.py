@@ -149,13 +149,15 @@ def title(record: Record) -> str:
     return f"{record.query}{variant}{work}, {record.logical} x {record.physical}, {short_name(record.engine)}{workers}"
 
 
-def command(record: Record) -> str:
+def command(record: Record, queries: str = "") -> str:
     """Return the command that measures a cell again, in another directory: in the same one the cell is done.
+
+    queries: others that are measured, too.
 
     For REPO it has the name of the repository, whose directory is not known.
     """
     settings = {
-        "BENCHMARK": shlex.quote(record.benchmark), "SF": record.sf, "QUERIES": record.query,
+        "BENCHMARK": shlex.quote(record.benchmark), "SF": record.sf, "QUERIES": queries or record.query,
         "VARIANTS": "" if record.is_default else record.variant,
         "WORKLOAD": record.workload, "LOGICAL": record.logical, "PHYSICAL": record.physical,
         "WORKERS": record.workers, "ENGINES": shlex.quote(record.engine), "SAMPLE": record.sample,

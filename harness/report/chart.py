@@ -81,7 +81,7 @@ def _round_step(least: float) -> float:
 
 def tick(value: float) -> str:
     """Format a power of ten of seconds, with its unit where one begins."""
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6), ("ns", 1e-9)):
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("\u00b5s", 1e-6), ("ns", 1e-9)):
         if value >= size * (1 - 1e-9):
             times = round(value / size)
             return f"1 {unit}" if times == 1 else str(times)
@@ -107,6 +107,23 @@ OUTLINES = (
     _polygon((-1, -1), (1, -1), (1, 1), (-1, 1)),
     _polygon((0, -1.3), (1.2, 0.9), (-1.2, 0.9)),
     _polygon((0, -1.4), (1.4, 0), (0, 1.4), (-1.4, 0)),
+    _polygon((0, 1.3), (1.2, -0.9), (-1.2, -0.9)),
+    _polygon(
+        (-1.4, -0.5),
+        (-0.5, -0.5),
+        (-0.5, -1.4),
+        (0.5, -1.4),
+        (0.5, -0.5),
+        (1.4, -0.5),
+        (1.4, 0.5),
+        (0.5, 0.5),
+        (0.5, 1.4),
+        (-0.5, 1.4),
+        (-0.5, 0.5),
+        (-1.4, 0.5),
+    ),
+    _polygon((-1.4, -0.7), (1.4, -0.7), (1.4, 0.7), (-1.4, 0.7)),
+    _polygon((-1.3, -1.3), (0, -0.5), (1.3, -1.3), (0.5, 0), (1.3, 1.3), (0, 0.5), (-1.3, 1.3), (-0.5, 0)),
 )
 LOOKS = len(OUTLINES)
 COLORS = 8
@@ -192,7 +209,7 @@ class Area:
     """The size of letters, relative to those of a panel."""
 
 
-PANEL = Area(300, 216, 44, 288, 22, 178)
+PANEL, WIDE = Area(300, 216, 44, 288, 22, 178), Area(520, 300, 44, 508, 22, 262)
 
 CHARACTER = 5.6
 """The width of a character of a label, in pixels."""

@@ -89,6 +89,11 @@ def panels(children: Iterable[MarkupChild]) -> Markup:
     return tag("div", *children, class_="panels")
 
 
+def beside(chart: Iterable[MarkupChild], legend: Markup) -> Markup:
+    """Put a wide chart beside its legend."""
+    return tag("div", *chart, legend, class_="beside")
+
+
 def lists(children: Iterable[MarkupChild]) -> Markup:
     """Put lists side by side."""
     return tag("div", *children, class_="lists")
@@ -100,11 +105,19 @@ CONTENT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'uns
 """The page must not load anything."""
 
 
-def document(title: str, header: Markup, sections: Sequence[Section], choices: Mapping[str, Sequence[str]]) -> str:
-    """Return a page. choices: the values of each filter."""
+def script(name: str) -> Markup:
+    """Embed a script of this folder."""
+    return tag("script", _asset(name))
+
+
+def document(
+    title: str, header: Markup, sections: Sequence[Section], choices: Mapping[str, Sequence[str]] | None = None,
+    scripts: Iterable[Markup] = (),
+) -> str:  # fmt: skip
+    """Return a page. choices: the values of each filter, if it has filters. scripts: more of them."""
     body = [
         header, _bar(sections, choices), tag("main", map(render, sections)),
-        tag("div", id="tip", role="status", hidden=True), tag("script", _asset("report.js")),
+        tag("div", id="tip", role="status", hidden=True), script("report.js"), *scripts,
     ]  # fmt: skip
     head = [
         tag("meta", charset="utf-8"), tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
@@ -118,14 +131,20 @@ def _asset(name: str) -> Markup:
     return Markup((HERE / name).read_text(encoding="utf-8"))
 
 
-def _bar(sections: Iterable[Section], choices: Mapping[str, Sequence[str]]) -> Markup:
-    links = [tag("a", section.name.capitalize(), href=f"#{section.name}") for section in sections]
+def _bar(sections: Iterable[Section], choices: Mapping[str, Sequence[str]] | None) -> Markup:
+    links = tag(
+        "div", [tag("a", section.name.capitalize(), href=f"#{section.name}") for section in sections], class_="links"
+    )
+    return tag("nav", links, _filters(choices) if choices else "")
+
+
+def _filters(choices: Mapping[str, Sequence[str]]) -> Markup:
     form = tag(
         "form", [_choice(name, values) for name, values in choices.items()],
         tag("button", "Show all", type="reset"), id="filters",
     )  # fmt: skip
     summary = tag("summary", "Filter", tag("span", id="filtered"))
-    return tag("nav", tag("div", links, class_="links"), tag("details", summary, form, class_="filter"))
+    return tag("details", summary, form, class_="filter")
 
 
 def _choice(name: str, values: Sequence[str]) -> Markup:
@@ -143,22 +162,25 @@ longer entry is prose, whose lines are folded.
 """
 
 
-def folded(table: Table, keys: Callable[[Entries], Keys], *, unfolded: bool) -> Markup:
-    """Make a table that its title unfolds. keys: the filter values of a row."""
+def folded(table: Table, keys: Callable[[Entries], Keys], *, unfolded: bool, ids: Sequence[str] = ()) -> Markup:
+    """Make a table that its title unfolds. keys: the filter values of a row. ids: those of all rows, or none."""
     notes = [tag("li", note) for note in table.notes]
     return tag(
-        "details", tag("summary", table.title), grid(table, [keys(row) for row in table.rows]),
+        "details", tag("summary", table.title), grid(table, [keys(row) for row in table.rows], ids),
         tag("ul", notes, class_="notes") if notes else "", id=f"table-{table.name}", open=unfolded,
     )  # fmt: skip
 
 
-def grid(table: Table, keys: Sequence[Keys]) -> Markup:
+def grid(table: Table, keys: Sequence[Keys], ids: Sequence[str] = ()) -> Markup:
     prose = {at for row in table.rows for at, entry in enumerate(row) if at and len(entry.text) > PROSE}
     names = [
         tag("th", tag("button", name, type="button"), scope="col", class_="prose" if at in prose else None)
         for at, name in enumerate(table.headers)
     ]
-    rows = [tag("tr", _cells(row, prose), **data(row_keys)) for row, row_keys in zip(table.rows, keys, strict=True)]
+    rows = [
+        tag("tr", _cells(row, prose), id=row_id or None, **data(row_keys))
+        for row, row_keys, row_id in zip(table.rows, keys, ids or [""] * len(keys), strict=True)
+    ]
     foot = tag("tfoot", tag("tr", _cells(table.foot, prose))) if table.foot else ""
     element = tag("table", tag("thead", tag("tr", names)), tag("tbody", rows), foot)
     return tag("div", element, class_="scroll", tabindex=0, role="region", aria_label=table.title)

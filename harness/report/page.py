@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from deltamark.harness.console.table import Entries, Table, brief, counted, megabytes, rate, ratio, words
+from deltamark.harness.engines.registry import DEFAULT
 from deltamark.harness.measure.stats import geomean
 from deltamark.harness.report.cells import choices, command, engine_names, keys_of, report_relations, title
 from deltamark.harness.report.document import Markup, Section, document, folded, joined, named, tag
@@ -33,6 +34,7 @@ from deltamark.harness.results.plausibility import doubt_of
 from deltamark.harness.results.record import PROJECT, Record
 from deltamark.harness.suites.reporter import session_header
 from deltamark.harness.system.machine import Header, warnings
+from deltamark.harness.tables.field import row_id, table_id
 from deltamark.harness.tables.growth import recorded_grades
 from deltamark.harness.tables.history import commit_history, relation
 from deltamark.harness.tables.relation import Relations, literal, marked, why
@@ -71,10 +73,10 @@ def _sections(report: ReportData, db: Relations) -> list[Section | None]:
     if not db.latest:
         return [*others, _machine(report, db)]
     return [
-        finding_sentences(db), problems(db), plausibility(db), batching(db), break_even(db), engines(db),
-        throughput(db), latency(db), workers(db), state(db), coverage(db, report.table_records), refusals(db),
-        consistency(db, report.table_records), _tables(db, report.sf), *others, *_histories(report), _points(db),
-        _machine(report, db),
+        engines(db), throughput(db), break_even(db), latency(db), workers(db), state(db), batching(db),
+        coverage(db, report.table_records), consistency(db, report.table_records), finding_sentences(db),
+        problems(db), plausibility(db), refusals(db), _tables(db, report.sf), *others, *_histories(report),
+        _points(db), _machine(report, db),
     ]  # fmt: skip
 
 
@@ -118,7 +120,7 @@ def tiles(db: Relations) -> Markup:
     best, single, p99, gains = (
         [value for (value,) in db.rows(sql)]
         for sql in (
-            """SELECT max(rate) FROM latest WHERE rank = 0 AND plain(workload) AND has_numbers GROUP BY query""",
+            """SELECT max(rate) FROM latest WHERE ours AND plain(workload) AND has_numbers GROUP BY query""",
             "SELECT rate FROM single WHERE ours AND (L, P) = (1, 1) AND has_numbers",
             "SELECT p99 FROM single WHERE ours AND (L, P) = (1, 1) AND has_numbers",
             f"""SELECT c.rate / r.rate FROM single c JOIN recomputed r USING (query)
@@ -127,10 +129,10 @@ def tiles(db: Relations) -> Markup:
         )
     )
     numbers = [
-        (rate(geomean(best)), f"tuples at the best batch size, mean* of {len(best)} queries"),
-        (rate(geomean(single)), "tuples, one at a time, mean*"),
-        (brief(geomean(p99)), "99th percentile for one row, mean*"),
-        (ratio(geomean(gains)), f"as fast as recomputing every {RECOMPUTED_ROUNDS:,} rounds, mean*"),
+        (rate(geomean(best)), f"{DEFAULT}: tuples at the best batch size, mean* of {len(best)} queries"),
+        (rate(geomean(single)), f"{DEFAULT}: tuples, one at a time, mean*"),
+        (brief(geomean(p99)), f"{DEFAULT}: 99th percentile for one row, mean*"),
+        (ratio(geomean(gains)), f"{DEFAULT}: as fast as DuckDB recomputing every {RECOMPUTED_ROUNDS:,} rounds, mean*"),
     ]
     shown = [(entry.text, text) for entry, text in numbers if entry.value > 0]
     entries = [
@@ -180,31 +182,53 @@ def _tables(db: Relations, sf: str) -> Section:
     return Section("tables", "Tables", finding, text, folded_tables)
 
 
-def _numbers(record: Record) -> Entries:
-    if not record.has_numbers:
-        return [words(why(record) or "-")] * 4
-    rates, p99 = rate(record.rate), record.latency["p99"]
-    entries = [rates, brief(record.best), brief(p99), megabytes(record.state_bytes)]
-    return list(map(marked, entries)) if doubt_of(record) else entries
-
-
 def _points(db: Relations) -> Section:
-    headers = ["cell", "rate", "seconds", "p99", "state MB", "verified", "command"]
-    rows = [
-        [
-            words(title(record)), *_numbers(record), words(record.verified or "-"), words(command(record)),
-        ]
-        for record in db.latest
-    ]  # fmt: skip
-    table = Table("points", f"{len(rows)} cells", headers, rows)
-    keys = dict(zip(map(id, table.rows), map(keys_of, db.latest), strict=True))
+    """List all records in a table for each engine, workload, batching and number of workers, as the site links to."""
+    groups: dict[tuple[str, str], list[Record]] = {}
+    for record in db.latest:
+        variant = "" if record.is_default else f" {record.variant}"
+        name = table_id(record.engine + variant, record.workload, record.logical, record.physical, record.workers)
+        groups.setdefault((name, title(record).partition(" ")[2]), []).append(record)
+    tables = [_group(name, words_of, records) for (name, words_of), records in groups.items()]
     text = (
         "The latest record of each cell, with the command that measures it again. RESULTS=again writes to another "
         "directory, because the cell is already done in this one."
     )
     good = sum(record.has_numbers for record in db.latest)
-    finding = f"{counted(len(rows), 'cell')} were measured, and {good:,} have numbers."
-    return Section("points", "All cells", finding, text, [folded(table, lambda row: keys[id(row)], unfolded=False)])
+    finding = f"{counted(len(db.latest), 'cell')} were measured, and {good:,} have numbers."
+    return Section("points", "All cells", finding, text, tables)
+
+
+HEADERS = ("query", "rate", "runs", "p50", "p99", "slowest", "CPU", "peak MB", "state MB", "verified", "commit", "date")
+
+
+def _group(name: str, title: str, records: Sequence[Record]) -> Markup:
+    rows = [
+        [words(record.query), *_numbers(record), words(record.verified or "-"), words(record.commit or "-"),
+         words(record.finished_at[:10] or "-"), words(command(record))]
+        for record in records
+    ]  # fmt: skip
+    queries = ",".join(dict.fromkeys(record.query for record in records))
+    table = Table(
+        name.removeprefix("table-"), f"{title.strip(' ,')}: {counted(len(rows), 'cell')}", [*HEADERS, "command"], rows,
+        [f"measure them again: {command(records[0], queries)}"], has_units_by_row=True,
+    )  # fmt: skip
+    keys = dict(zip(map(id, table.rows), map(keys_of, records), strict=True))
+    ids = [row_id(record.key) for record in records]
+    return folded(table, lambda row: keys[id(row)], unfolded=False, ids=ids)
+
+
+def _numbers(record: Record) -> Entries:
+    if not record.has_numbers:
+        return [words(why(record) or "-")] * 8
+    latency, cpu = record.latency, record.of_fastest(record.timed_cpu if record.external else record.cpu)
+    times = [
+        rate(record.rate), words(", ".join(brief(each).text for each in record.seconds)),
+        *(brief(latency[part]) for part in ("p50", "p99", "max")),
+    ]  # fmt: skip
+    sizes = [megabytes(size) if size else words("-") for size in (record.peak_bytes, record.state_bytes)]
+    entries = list(map(marked, times)) if doubt_of(record) else times
+    return [*entries, words("-") if cpu is None else brief(cpu), *sizes]
 
 
 def _machine(report: ReportData, db: Relations) -> Section:

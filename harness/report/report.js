@@ -46,15 +46,27 @@
     apply();
   }
 
-  form.addEventListener("change", () => { apply(); remember(); });
-  form.addEventListener("reset", () => setTimeout(() => { apply(); remember(); }));
-  form.addEventListener("submit", (event) => event.preventDefault());
-  addEventListener("hashchange", recall);
+  if (form) {
+    form.addEventListener("change", () => { apply(); remember(); });
+    form.addEventListener("reset", () => setTimeout(() => { apply(); remember(); }));
+    form.addEventListener("submit", (event) => event.preventDefault());
+    addEventListener("hashchange", recall);
+  }
+
+  // The table of a record that an address names is unfolded.
+  function reveal() {
+    const target = document.getElementById(location.hash.slice(1));
+    const table = target && target.closest("details");
+    if (!table || table.open) return;
+    table.open = true;
+    target.scrollIntoView();
+  }
+  addEventListener("hashchange", reveal);
 
   // Tables: a heading sorts its column, numbers in descending order at first; entries without a number come last.
   function sort(heading) {
     const table = heading.closest("table");
-    const at = heading.cellIndex;
+    const at = heading.dataset.at || heading.cellIndex;
     const rows = all("tbody tr", table);
     const number = (row) => parseFloat(row.cells[at].dataset.value);
     const numeric = rows.some((row) => !Number.isNaN(number(row)));
@@ -71,7 +83,10 @@
     heading.setAttribute("aria-sort", direction === 1 ? "ascending" : "descending");
     table.tBodies[0].append(...rows.sort(order));
   }
-  for (const heading of all("thead th")) heading.firstChild.addEventListener("click", () => sort(heading));
+  document.addEventListener("click", (event) => {
+    const heading = event.target.closest("thead th");
+    if (heading && event.target.closest("button")) sort(heading);
+  });
 
   // Points: the one nearest to the pointer, or the next by the arrow keys, shows its tooltip. A click pins the tooltip.
   const NEAR = 26;
@@ -169,6 +184,7 @@
       event.preventDefault();
       show(shown[at < 0 ? 0 : (at + step + shown.length) % shown.length]);
     } else if (event.key === "Enter" && current) {
+      event.preventDefault();
       pin(current);
       tip.querySelector("button").focus();
     }
@@ -178,5 +194,6 @@
   });
   for (const name of ["scroll", "resize"]) addEventListener(name, () => current && place(), { passive: true });
 
-  recall();
+  if (form) recall();
+  reveal();
 })();

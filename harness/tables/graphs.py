@@ -123,7 +123,7 @@ def graph_tables(db: Relations) -> Iterator[Table]:
             "each vertex is inserted with its outgoing edges, and the count of the motif is read",
             ("the post on joins in timely dataflow, from a vertex of LiveJournal, with its edges known before, one "
             "thread:"),
-            "triangles 20 to 68 us, 10 to 15 us by 1000; 6-cliques 87 to 343 us",
+            "triangles 20 to 68 \u00b5s, 10 to 15 \u00b5s by 1000; 6-cliques 87 to 343 \u00b5s",
         ],
     )  # fmt: skip
     yield db.table(

@@ -16,7 +16,7 @@ FILES = {
 }
 """The text of each workflow and action, by its path."""
 
-VALUES = {"$SUITE": "graph"}
+VALUES = {"$SUITE": "graph", "$BRANCH": "benchmarks", "$SOURCE": "https://example.org/blob/main"}
 """A value of each variable that a command in a workflow reads."""
 
 

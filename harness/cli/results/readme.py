@@ -179,7 +179,7 @@ def crossover_figure(table: Table, sf: str) -> str:
     maintained, recomputed = (_rows_of_line(table, number) for number in range(len(LINES)))
     seconds = [second for row in (*maintained, *recomputed) if row.interval for second in row.interval]
     axes = Axes(
-        Axis("", Log.over(seconds), _brief),
+        Axis("", Log.over(seconds), lambda value: brief(value).text),
         Axis(X_TITLE, Log.over(size for size, _ in CROSSOVER), lambda size: f"{size:,.0f}"),
         AREA,
     )  # fmt: skip
@@ -189,7 +189,7 @@ def crossover_figure(table: Table, sf: str) -> str:
         "bands: fastest to slowest query."
     )
     description = "; ".join(
-        f"{ours.x:,} rounds: maintained in {_brief(ours.value)}, recomputed in {_brief(theirs.value)}"
+        f"{ours.x:,} rounds: maintained in {brief(ours.value).text}, recomputed in {brief(theirs.value).text}"
         for ours, theirs in zip(maintained, recomputed, strict=True)
     )
     parts = [
@@ -232,13 +232,9 @@ def _words_of_line(axes: Axes, rows: Sequence[Row], number: int) -> Markup:
     name, action, below = LINES[number]
     places = [axes.at(row.x, row.value) for row in rows]
     values = [
-        tag("text", _brief(row.value), class_="middle value", x=x, y=y + below)
+        tag("text", brief(row.value).text, class_="middle value", x=x, y=y + below)
         for row, (x, y) in zip(rows, places, strict=True)
     ]
     x, y = float(places[-1][0]) + 40, places[-1][1]
     named = tag("g", tag("text", name, class_="name", x=x, y=y - 2), class_=f"look{number}")
     return joined([*values, named, tag("text", action, x=x, y=y + 15)])
-
-
-def _brief(seconds: float) -> str:
-    return brief(seconds).text.replace("us", "\u00b5s")

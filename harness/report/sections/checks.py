@@ -211,7 +211,8 @@ def _scope(found: ScopeFindings) -> list[Markup]:
     keys = {"workload": found.scope.workload}
     queries = [tag("li", text, **data({"query": query, **keys})) for query, text in found.queries.items()]
     summary = [tag("li", text, **data(keys)) for text in found.summary]
-    return [tag("h3", found.scope.name, **data(keys)), _list(summary), _list(queries)]
+    by_query = tag("details", tag("summary", f"{found.scope.name}: each query"), _list(queries), **data(keys))
+    return [tag("h3", found.scope.name, **data(keys)), _list(summary), by_query]
 
 
 def _list(items: Iterable[Markup]) -> Markup:

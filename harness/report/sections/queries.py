@@ -15,6 +15,7 @@ from deltamark.harness.measure.stats import geomean
 from deltamark.harness.report.cells import chart_rows, engine_name, numbers_of, over, side_by_side, tooltip
 from deltamark.harness.report.chart import (
     LOOKS,
+    WIDE,
     Axes,
     Axis,
     Frame,
@@ -28,7 +29,7 @@ from deltamark.harness.report.chart import (
     short,
     tick,
 )
-from deltamark.harness.report.document import Section, lists, panels, tag
+from deltamark.harness.report.document import Section, beside, lists, panels, tag
 from deltamark.harness.results.record import Record
 from deltamark.harness.tables.relation import Relations, literal
 from deltamark.harness.tables.relation import listed as sql_list
@@ -37,14 +38,14 @@ ORDER = "ORDER BY rank, workers"
 
 
 def throughput(db: Relations) -> Section | None:
-    kind = """CASE WHEN NOT plain(workload) THEN 'dotted' WHEN logical = 1 OR output <> 'stream' THEN 'solid'
+    kind = """CASE WHEN NOT plain(workload) THEN 'dotted' WHEN logical = 1 THEN 'solid'
         WHEN physical = 1 THEN 'hollow' END"""
     lines = f"(SELECT *, {kind} AS kind FROM charted) WHERE kind IS NOT NULL"
     batches = """CASE kind WHEN 'solid' THEN 'L = 1, so a batch is P' WHEN 'hollow' THEN 'P = 1, so a batch is L'
         ELSE workload END"""
     rows = chart_rows(
         db, f"FROM {lines} ORDER BY query, rounds, cell", value="rate", x="rounds", kind="kind",
-        series=f"who || CASE output WHEN 'stream' THEN ': ' || {batches} ELSE '' END",
+        series=f"who || ': ' || {batches}",
     )  # fmt: skip
     if not rows:
         return None
@@ -67,9 +68,9 @@ def _rates(rows: Sequence[Row]) -> Axes:
 
 
 def engines(db: Relations) -> Section | None:
-    """Draw the mean rates of all engines, if an external engine has batches that a line shows: L or P is 1."""
+    """Draw the mean rates of all engines, if several have batches that a line shows: L or P is 1."""
     drawn = "FROM charted WHERE plain(workload) AND 1 IN (logical, physical)"
-    if not db.rows(f"{drawn} AND is_external LIMIT 1"):
+    if len(db.rows(f"SELECT DISTINCT engine {drawn}")) < 2:
         return None
     means = db.rows(f"""
         SELECT * EXCLUDE place FROM (
@@ -91,9 +92,9 @@ def engines(db: Relations) -> Section | None:
     return Section(
         "engines", "Engines side by side",
         f"For batches of {counted(size, 'round')}, the rate is {side_by_side(found, rate)}, {over(found)}.",
-        "Tuples per second by rounds per batch: the geometric mean over the queries that an engine answered. The "
-        "tables of engines are below.",
-        [legend(replace(row, kind="solid") for row in rows), panels(chart(rows, _rates(rows)))],
+        "Tuples per second by rounds per batch: the geometric mean over the queries that an engine answered. Lines "
+        "with dashes are of batches that share one logical time (P = 1). The tables of engines are below.",
+        [beside(chart(rows, replace(_rates(rows), area=WIDE)), legend(replace(row, kind="solid") for row in rows))],
     )  # fmt: skip
 
 

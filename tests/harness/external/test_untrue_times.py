@@ -52,7 +52,7 @@ def test_the_time_of_an_honest_engine_is_plausible(chunked, place):
         ("thread after the reply", "of CPU time"),
         ("process after the reply", "of CPU time"),
         ("daemon after the reply", "of CPU time"),
-        ("answer", "of CPU time for the answer after the last batch, and reports 2 us for a batch"),
+        ("answer", "of CPU time for the answer after the last batch, and reports 2 \u00b5s for a batch"),
     ],
 )
 def test_work_that_is_not_in_the_time_is_found(chunked, monkeypatch, place, reason):

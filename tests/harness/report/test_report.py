@@ -49,8 +49,8 @@ def test_every_section_has_a_link():
     elements = parsed().elements
     sections = [keys["id"] for name, keys in elements if name == "section"]
     assert sections == [
-        "findings", "problems", "batching", "break-even", "throughput", "latency", "workers", "state", "coverage",
-        "consistency", "tables", "sharing", "graphs", "history", "points", "machine",
+        "engines", "throughput", "break-even", "latency", "workers", "state", "batching", "coverage", "consistency",
+        "findings", "problems", "tables", "sharing", "graphs", "history", "points", "machine",
     ]  # fmt: skip
     assert [keys["href"] for name, keys in elements if name == "a"] == [f"#{name}" for name in sections]
 

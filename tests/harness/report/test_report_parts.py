@@ -66,7 +66,7 @@ def test_the_command_that_compares_two_commits_is_one_of_this_program():
 
 def test_ticks_are_short():
     assert [short(10.0**power) for power in (0, 3, 5, 9)] == ["1", "1K", "100K", "1G"]
-    assert [tick(10.0**power) for power in range(-6, 1)] == ["1 us", "10", "100", "1 ms", "10", "100", "1 s"]
+    assert [tick(10.0**power) for power in range(-6, 1)] == ["1 \u00b5s", "10", "100", "1 ms", "10", "100", "1 s"]
 
 
 def test_a_tooltip_has_the_command_that_repeats_the_cell():

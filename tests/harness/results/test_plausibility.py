@@ -50,14 +50,14 @@ def test_the_times_of_an_honest_engine_are_plausible(name):
 
 UNTRUE = {
     "107.14G/s is more than a processor can read": replace(RIGHT, reported=5.6e-5),
-    "it used 2.05 s of CPU time in the clock, and reports 6 us": replace(RIGHT, tuples=20_000, reported=6e-6),
-    "it used 2.85 s of CPU time outside the clock and 6 ms in it, and reports 600 us": replace(
+    "it used 2.05 s of CPU time in the clock, and reports 6 \u00b5s": replace(RIGHT, tuples=20_000, reported=6e-6),
+    "it used 2.85 s of CPU time outside the clock and 6 ms in it, and reports 600 \u00b5s": replace(
         RIGHT, reported=6e-4, tuples=1_000_000, seen=0.01, timed_cpu=0.006, untimed_cpu=2.85
     ),
     "it used 2.85 s of CPU time outside the clock and 6 ms in it, and reports 2 s": replace(
         RIGHT, timed_cpu=0.006, untimed_cpu=2.85
     ),
-    "it used 2.85 s of CPU time outside the clock and 100 ms in it, and reports 600 us": replace(
+    "it used 2.85 s of CPU time outside the clock and 100 ms in it, and reports 600 \u00b5s": replace(
         RIGHT, reported=6e-4, tuples=1_000_000, seen=0.2, timed_cpu=0.1, untimed_cpu=2.85
     ),
     "its replies took 30 s, and it reports 2 s": replace(RIGHT, seen=30.0),

@@ -117,8 +117,8 @@ def test_the_table_has_the_exponent_the_steepest_input_the_state_and_the_amplifi
     (table,) = suite_tables(growths("q01", "mine", 0.04), "growth")
     assert table.headers[2:4] == ["change at 1", "change at 50"]
     assert texts(table) == [[
-        "q01", "mine", "30.0 us", "35.1 us", "0.04 [0.04, 0.04]", "-", "maintained", "customer 0.04", "25", "0.00",
-        "0.25",
+        "q01", "mine", "30.0 \u00b5s", "35.1 \u00b5s", "0.04 [0.04, 0.04]", "-", "maintained", "customer 0.04", "25",
+        "0.00", "0.25",
     ]]  # fmt: skip
     (table,) = suite_tables(growths("q01", "mine", 1.0), "growth")
     assert texts(table)[0][4:7] == ["1.00 [1.00, 1.00]", "1.00 [1.00, 1.02]", "recomputed"]

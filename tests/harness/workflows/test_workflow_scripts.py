@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import importlib.util
-import json
 import os
 import shutil
 import subprocess
-import sys
 
 import pytest
 from support.paths import ROOT
 from support.patience import patient
 from support.workflows import DIRECTORY
 
-from deltamark.harness.cli.commands import NAMES, load
-from deltamark.harness.cli.main import main
+from deltamark.harness.cli.commands import load
 from deltamark.harness.cli.parser import Parser
 
 COMPARE = """#!/usr/bin/env bash
@@ -182,43 +178,3 @@ def test_records_that_do_not_exist_are_an_error(remote, tmp_path):
 
 def test_a_repository_that_cannot_be_read_is_an_error(records, tmp_path):
     assert append(tmp_path / "absent.git", records).returncode == 128
-
-
-@pytest.fixture
-def site(remote, monkeypatch):
-    """Load the script of the site for the repository of the records; its commands are kept instead of run."""
-    spec = importlib.util.spec_from_file_location("site_script", DIRECTORY / "scripts/site.py")
-    module = importlib.util.module_from_spec(spec)
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    spec.loader.exec_module(module)
-    module.ROOT = remote
-    module.ran = []
-    monkeypatch.setattr(module, "_harness", lambda *words: module.ran.append(words))
-    return module
-
-
-def test_the_site_links_to_a_report_of_each_machine_and_scale_factor(site, remote, records, tmp_path, monkeypatch):
-    lines = [json.dumps({"sf": sf}) for sf in ("1", "0.3", "1")]
-    (records / "some-cpu-4x/records.jsonl").write_text("\n".join(lines))
-    append(remote, records)
-    monkeypatch.setattr(sys, "argv", ["site.py", "benchmarks", str(tmp_path / "site")])
-    assert site.main() == 0
-    assert [words[0] for words in site.ran] == ["history", "report", "report"]
-    for command, *words in site.ran:
-        if command in NAMES:
-            parser = Parser()
-            load(command).options(parser)
-            parser.parse_settings(words)
-    page = (tmp_path / "site/index.html").read_text()
-    outputs = [words[-1].rpartition("/")[2] for words in site.ran]
-    assert [page.count(f'href="{name}"') for name in outputs] == [1, 1, 1]
-
-
-def test_the_site_has_reports_of_real_records(site, remote, tmp_path, monkeypatch):
-    records = tmp_path / "reference"
-    shutil.copytree(ROOT / "results/reference", records / "reference")
-    append(remote, records)
-    monkeypatch.setattr(site, "_harness", lambda *words: words[0] == "history" or main([*words]))
-    monkeypatch.setattr(sys, "argv", ["site.py", "benchmarks", str(tmp_path / "site")])
-    assert site.main() == 0
-    assert (tmp_path / "site/reference-sf1.html").stat().st_size > 100_000

@@ -18,6 +18,10 @@ WORDS = (
 )  # fmt: skip
 
 
+CODES = {"Tab": 9, "Enter": 13, "ArrowDown": 40}
+"""The codes of keys that the browser itself acts on."""
+
+
 def find():
     return next(filter(None, map(shutil.which, NAMES)), None)
 
@@ -49,8 +53,10 @@ class Page:
         return reply["result"].get("value")
 
     def press(self, key):
+        more = {"windowsVirtualKeyCode": CODES[key], "code": key} if key in CODES else {}
         for kind in ("keyDown", "keyUp"):
-            self.call("Input.dispatchKeyEvent", type=kind, key=key)
+            text = {"text": "\r"} if (kind, key) == ("keyDown", "Enter") else {}
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, **more, **text)
 
     def click(self, x, y):
         for kind in ("mousePressed", "mouseReleased"):

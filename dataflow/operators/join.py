@@ -172,7 +172,7 @@ def _join(program: Program, sides: Sequence[ReadArrangement], columns: Mapping[s
     """
     size, time, diff, *slots = (program.cell(), *(program.vector() for _ in range(4)))
     left, right = (_side(program, side, cell) for side, cell in zip(sides, slots, strict=True))
-    program.add(JOIN, left=left, right=right, size=size, time=time, diff=diff)
+    program.add(JOIN, left=left, right=right, size=size, time=time, diff=diff, fan_out=program.fan_out)
     program.add_state(WeightOverflow())
 
     def compute(name: str) -> VectorAddress:

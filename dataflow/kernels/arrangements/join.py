@@ -53,6 +53,7 @@ class JoinBlock(Operator):
     size: Cell
     time: Vector
     diff: Vector
+    fan_out: Cell
     overflow: int = 0
     """Set if a product of weights needs more than 64 bits."""
 
@@ -80,6 +81,7 @@ def join(op: JoinBlock) -> int:
             size = _pair(op, right, left, j, right_time, size)
             j += 1
     op.size = size
+    op.fan_out = max(op.fan_out, size)
     return FAILED if op.overflow != 0 else DONE
 
 

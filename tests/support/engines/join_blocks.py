@@ -144,7 +144,13 @@ class Join:
         self.sides = [Side(blocks, form=one, bit=bit, sparse=sparse) for one, bit, sparse in settings]
         left, right = (side.block.address for side in self.sides)
         self.block = blocks.block(
-            JoinBlock, left=left, right=right, size=blocks.cell(), time=blocks.vector(), diff=blocks.vector()
+            JoinBlock,
+            left=left,
+            right=right,
+            size=blocks.cell(),
+            time=blocks.vector(),
+            diff=blocks.vector(),
+            fan_out=blocks.cell(),
         )
 
     def insert(self, part, frontier):

@@ -227,7 +227,7 @@ class _Emitter:
             stream = self._exchange(key.node, key.place if isinstance(key.place, Exchange) else None)
             terms = self._stored_terms(key)
             names = sorted({*key.names, *(name for term in terms for name in term.columns)})
-            if repeats_rows(key.node, names):
+            if repeats_rows(key.node, names, self.columns):
                 stream = replace(consolidate(stream, names), partition=stream.partition)
                 part.remark = "equal rows are added up first"
             part.rows_cell = stream.size

@@ -112,14 +112,14 @@ class CollectBlock(Operator):
 
 @kernel
 def adapt_slice(program: ProgramBlock) -> None:
-    """Make slices smaller while operators make too many rows of them, so that memory does not follow a motif's size.
+    """Make slices smaller while operators make too many rows of them, so that these do not fill the memory.
 
-    Several workers must cut alike without communication, so their slices keep their size.
+    Several workers must cut alike without communication, so their slices keep their size, and so do whole feeds.
     """
     rows, size = program.fan_out, program.slice_rows
     program.fan_out = 0
-    if program.workers == 1 and rows > MAX_FAN_OUT:
-        program.slice_rows = max(size >> 1, 1)
+    if program.workers == 1 and rows > MAX_FAN_OUT and size <= program.max_slice_rows:
+        program.slice_rows = max(size * MAX_FAN_OUT // rows, 1)
     elif 8 * rows < MAX_FAN_OUT and size < program.max_slice_rows:
         program.slice_rows = min(2 * size, program.max_slice_rows)
 

@@ -34,7 +34,7 @@ from deltamark.errors import DeltamarkError
 MIN_KEYS_PER_ROW = 8
 """The least number of possible keys for a row with which a bitmap says which keys have rows; not measured."""
 
-GROWING = ("taken_by", "unused", "weight", "scratch", "ids", "places", "numbers")
+GROWING = ("taken_by", "unused", "weight", "scratch", "ids", "places", "numbers", "older")
 """Arrays of an arrangement for rows that are retracted or weighted, and for the updates of a slice."""
 
 
@@ -120,7 +120,8 @@ def arrange(stream: Stream, key: ArrangedKey, keys: KeyIds, terms: Sequence[Term
         keys=keys.block, frontier=program.frontier, present=present,
         lists=keys.reserve(program.memory, expected=count if keys.are_hashed else min(near, keys.capacity)),
         pending=keys.reserve(program.memory), debts=keys.reserve(program.memory),
-        used=reserve(UNBOUNDED_WORDS), skips=reserve(UNBOUNDED_WORDS), next=unset(UNBOUNDED_WORDS, count // 2),
+        used=reserve(UNBOUNDED_WORDS), skips=reserve(UNBOUNDED_WORDS), newest=reserve(UNBOUNDED_WORDS),
+        next=unset(UNBOUNDED_WORDS, count // 2),
         **{each: unset(UNBOUNDED_WORDS) for each in GROWING}, columns=len(terms),
         wide=sum(widths[term] == 8 for term in terms), inputs=program.table(inputs),
         stored=program.table([program.read(cell) for cell, _ in stored.values()]), visible_time=stream.time,

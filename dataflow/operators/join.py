@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from deltamark.dataflow.builder.program import BlockAddress, Program, VectorAddress
@@ -20,6 +20,8 @@ from deltamark.dataflow.operators.distribution import (
     fits,
 )
 from deltamark.dataflow.operators.errors import WeightOverflow
+from deltamark.dataflow.operators.in_order import InOrder
+from deltamark.dataflow.operators.linear import Filter, Project
 from deltamark.dataflow.operators.node import (
     Emission,
     JoinReads,
@@ -129,12 +131,24 @@ class Join(Paired):
         return _join(emission.program, sides, columns)
 
 
-def repeats_rows(node: Node, names: Iterable[str]) -> bool:
-    """Return whether joins below a node are expected to make more rows than some of its columns have values.
+def repeats_rows(node: Node, names: Iterable[str], columns: Callable[[Node], Sequence[str]]) -> bool:
+    """Return whether many updates of some columns of a node are expected to be of equal rows.
 
-    Then many of these rows are equal.
+    They are if joins below the node make more rows than the columns have values, or if functions in an order are read
+    without a column of the order: a row is replaced by an equal one when that column changes. columns: those that are
+    read of a node.
     """
-    return _has_joined_rows(node) and expected_rows(node) > key_count(node.schema[name] for name in names)
+    if _has_joined_rows(node) and expected_rows(node) > key_count(node.schema[name] for name in names):
+        return True
+    ordered = _rows_of(node)
+    return isinstance(ordered, InOrder) and not {*ordered.stored(columns(ordered))} <= {*columns(ordered)}
+
+
+def _rows_of(node: Node) -> Node:
+    """Return the node whose rows a node filters or projects."""
+    while isinstance(node, Filter | Project):
+        node = node.rows
+    return node
 
 
 def _has_joined_rows(root: Node) -> bool:
@@ -158,7 +172,7 @@ def _join(program: Program, sides: Sequence[ReadArrangement], columns: Mapping[s
     """
     size, time, diff, *slots = (program.cell(), *(program.vector() for _ in range(4)))
     left, right = (_side(program, side, cell) for side, cell in zip(sides, slots, strict=True))
-    program.add(JOIN, left=left, right=right, size=size, time=time, diff=diff)
+    program.add(JOIN, left=left, right=right, size=size, time=time, diff=diff, fan_out=program.fan_out)
     program.add_state(WeightOverflow())
 
     def compute(name: str) -> VectorAddress:

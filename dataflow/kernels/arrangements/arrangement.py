@@ -109,6 +109,15 @@ class ArrangementBlock(Operator):
     """The slot of each update of the slice: that of the row it takes, or its own."""
     numbers: Array32
     """The number of the update in each slot from `mark` on."""
+    newest: Array
+    """The rows of the slice by their values: the number of the pass and the slot of the newest of equal rows."""
+    newest_mask: int = 0
+    """The number of entries, less one."""
+    older: Array32
+    """For each of these rows the slot of the equal row before it, plus 1. For a debt or a pending retraction of the
+    slice: the number of those of its key up to it."""
+    known: int = 0
+    """The number of insertions of the slice that these rows have."""
     columns: int
     wide: int
     """The number of columns whose values take 8 bytes, which come first; those of the others take 4."""

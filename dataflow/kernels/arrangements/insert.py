@@ -14,6 +14,7 @@ from deltamark.dataflow.kernels.arrangements.lists import (
     skipped,
     weight_of,
 )
+from deltamark.dataflow.kernels.arrangements.slice_rows import FEW, hide_row, unmatched
 from deltamark.dataflow.kernels.arrangements.slots import free_slot, take_slots, use_slots
 from deltamark.dataflow.kernels.core.blocks import Array32
 from deltamark.dataflow.kernels.core.dispatcher import inline, kernel
@@ -151,6 +152,7 @@ def _insert_units(op: ArrangementBlock, size: int, first: int) -> None:
     for index in range(count):
         numbers[rows + index] = retractions[index]
     op.retractions = count
+    op.known = 0
     _store(op, 0, rows)
     _link_units(op, rows, first)
     use_slots(op, rows)
@@ -196,6 +198,7 @@ def _take_rows(op: ArrangementBlock, rows: int, count: int) -> int:
 
     Once lists are long, all later retractions are pending: none may take a row that an earlier one will cancel. If the
     arrangement has debts, a retraction that finds no row is a debt, and the lists of keys with few rows are searched.
+    Once a key has had a few of either in the slice, such a retraction hides an equal row of the slice, if there is one.
     """
     retractions, ids, lists, places, left, missed = op.scratch, op.ids, op.lists, op.places, 0, 0
     searching, has_debts, first, index = True, op.has_debts != 0, op.mark + rows, 0
@@ -230,15 +233,20 @@ def _take_rows(op: ArrangementBlock, rows: int, count: int) -> int:
                 continue
             places[at] = slot
             left += 1
+            if not has_debts:
+                op.has_pending = 1
+            earlier = unmatched(op, key_id)
+            if earlier >= FEW and (has_debts or not searching) and hide_row(op, slot, at):
+                continue
+            op.older[slot] = earlier + 1
             if has_debts:
+                op.has_new_debts = 1
                 op.weight[slot] = -1
                 link_row(op, key_id, slot)
                 continue
             op.next[slot] = op.pending[key_id]
             op.pending[key_id] = slot + 1
-            op.has_pending = 1
         index = stop
-    op.has_new_debts = has_debts and left > 0
     return left
 
 

@@ -7,7 +7,9 @@ already contain.
 
 The join makes two passes. The first collects the updates whose key has rows on the other side, without a branch since
 most keys have none. The second merges the collected updates of both sides by time and walks the rows under their keys.
-So the output is in order of time.
+So the output is in order of time. At equal times the right updates come first: the pairs of both old states become
+those of the old left and the new right state, and then those of both new ones. So no pair is retracted before it is
+inserted if this holds for the rows of both sides.
 """
 
 from __future__ import annotations
@@ -51,6 +53,7 @@ class JoinBlock(Operator):
     size: Cell
     time: Vector
     diff: Vector
+    fan_out: Cell
     overflow: int = 0
     """Set if a product of weights needs more than 64 bits."""
 
@@ -69,7 +72,7 @@ def join(op: JoinBlock) -> int:
             last_poll = size
         left_time = left.rows.time[left.hits[2 * i]] if i < left_count else FOREVER
         right_time = right.rows.time[right.hits[2 * j]] if j < right_count else FOREVER
-        if left_time <= right_time:
+        if left_time < right_time:
             _prefetch(left, right.rows, i, left_count)
             size = _pair(op, left, right, i, left_time + 1, size)
             i += 1
@@ -78,6 +81,7 @@ def join(op: JoinBlock) -> int:
             size = _pair(op, right, left, j, right_time, size)
             j += 1
     op.size = size
+    op.fan_out = max(op.fan_out, size)
     return FAILED if op.overflow != 0 else DONE
 
 

@@ -22,6 +22,7 @@ from deltamark.dataflow.kernels.arrangements.lists import (
     weigh,
     weight_of,
 )
+from deltamark.dataflow.kernels.arrangements.slice_rows import show_rows
 from deltamark.dataflow.kernels.arrangements.slots import (
     BLOCK_BITS,
     free_slot,
@@ -63,6 +64,8 @@ def _settle_slice(op: ArrangementBlock, size: int) -> bool:
     if op.kind == ROWS:
         _settle_rows(op, size)
     elif op.kind == UNITS:
+        if op.known > 0:
+            show_rows(op)
         _settle_units(op, size - op.retractions)
         _remove_taken(op)
     if op.has_pending != 0:

@@ -26,6 +26,7 @@ from deltamark.dataflow.kernels.arrangements import join_cursor, settle, update_
 from deltamark.dataflow.kernels.arrangements.debts import MIN_DEBTS
 from deltamark.dataflow.kernels.arrangements.join import join
 from deltamark.dataflow.kernels.arrangements.lists import MIN_PASSED
+from deltamark.dataflow.kernels.arrangements.slice_rows import FEW
 from deltamark.dataflow.kernels.arrangements.slots import BLOCK_SLOTS
 from deltamark.dataflow.kernels.core.memory import view
 from deltamark.dataflow.kernels.status import DONE, FAILED
@@ -92,23 +93,53 @@ def test_a_join_of_arrangements_with_debts_is_the_same(logged, updates, kinds, s
 @pytest.mark.parametrize("with_debts", [False, True], ids=["settled", "debts"])
 @given(forms, seeds, st.permutations([LEFT, LEFT, RIGHT]))
 def test_a_slice_in_which_a_key_changes_at_many_times_has_few_pairs(rows, with_debts, form, seed, of):
-    """At each time a row of one side is replaced, so its pairs with the live rows of the other side change."""
-    rng, op, times = np.random.default_rng(seed), Join((form, form)), 200
+    op, (first, changes) = Join((form, form)), _replacements(rows, of, np.random.default_rng(seed))
+    if with_debts:
+        for side in op.sides:
+            side.set_debts([0] * len(KEYS))
+    before, after = op.run(first, 1), op.run(changes, TIMES)
+    assert consolidated([*before, *after]) == joined([*first, *changes])
+    assert len(after) == len(changes) * rows
+
+
+@pytest.mark.parametrize("with_debts", [False, True], ids=["settled", "debts"])
+@settings(max_examples=20)
+@given(forms, seeds, st.permutations([LEFT, LEFT, RIGHT]), st.sampled_from([-3, 0]))
+def test_a_slice_has_few_pairs_though_its_lists_are_too_long_to_be_searched(with_debts, form, seed, of, debts):
+    """A reader meets the live rows, and those that the slice has retracted with their retractions."""
+    op, (first, changes) = Join((form, form)), _replacements(MANY_ROWS, of, np.random.default_rng(seed))
+    for side in op.sides:
+        if with_debts:
+            side.set_debts([debts] * len(KEYS))
+        side.rows.passed = 1 << 20
+    before, after = op.run(first, 1), op.run(changes, TIMES)
+    assert consolidated([*before, *after]) == joined([*first, *changes])
+    assert len(after) <= len(changes) * (3 * MANY_ROWS + 2 * FEW)
+    for number, side in enumerate(op.sides):
+        assert side.weights(TIMES) == rows_of([*first, *changes], number, time=TIMES)
+
+
+TIMES = 200
+"""The times of replaced rows."""
+
+MANY_ROWS = 20
+"""More rows than a retraction searches."""
+
+
+def _replacements(rows, of, rng):
+    """Return some rows of both sides, and changes: at each time a row of a side is replaced.
+
+    So its pairs with the live rows of the other side change.
+    """
     live = {side: [*range(rows)] for side in (LEFT, RIGHT)}
     first = [(0, side, 1, KEYS[0], value) for side in live for value in live[side]]
     changes = []
-    for time in range(1, times):
+    for time in range(1, TIMES):
         side, at = of[time % len(of)], rng.integers(rows)
         changes.append((time, side, -1, KEYS[0], live[side][at]))
         live[side][at] = int(rng.integers(rows + 4))
         changes.insert(len(changes) - rng.integers(2), (time, side, 1, KEYS[0], live[side][at]))
-    if with_debts:
-        for side in op.sides:
-            side.set_debts([0] * len(KEYS))
-    before = op.run(first, 1)
-    after = op.run(changes, times)
-    assert consolidated([*before, *after]) == joined([*first, *changes])
-    assert len(after) == len(changes) * rows
+    return first, changes
 
 
 @given(updates_of(ANY_DIFFS), kinds_of_keys, seeds, st.integers(-1, LAST_TIME))

@@ -17,6 +17,7 @@ from support.reference.answers import changes
 
 from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col
+from deltamark.dataflow.language.windows import rank
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import integer
 
@@ -64,3 +65,21 @@ def test_as_many_changes_pass_as_one_join_makes(plan, stream):
 @given(st.data())
 def test_deleted_rows_leave_no_state(plan, data):
     check_life(Case(plan, data.draw(streams_of(plan))), data)
+
+
+sums = source("sums", {"shop": integer(0, 9), "amount": integer(0, 1000)}, 100)
+visits = source("visits", {"place": integer(0, 9), "visit": integer(0, 1000)}, 10_000)
+best = sums.window(by="shop", order=["-amount"], limit=1, place=rank())
+
+
+def test_a_row_that_an_equal_one_replaces_is_not_joined_again():
+    plan = best.select("shop").join(visits, on={"shop": "place"}).count(by="visit")
+    streams = {
+        "visits": [((0, visit), 0, 1) for visit in range(100)],
+        "sums": [((0, value), value if diff > 0 else value + 1, diff) for value in range(30) for diff in (1, -1)][:-1],
+    }
+    streams["sums"].sort(key=lambda update: update[1])
+    with closing(Dataflow(plan)) as worker:
+        worker.profile()
+        assert feed(worker, plan, streams) == changes(plan.node, streams)
+        assert max(changes_of_parts(worker.explain())) <= 100

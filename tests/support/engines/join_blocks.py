@@ -72,7 +72,7 @@ class Side:
             columns=COLUMNS,
             wide=1 if sparse else COLUMNS, inputs=blocks.words([updates.columns[2], *updates.columns[:2]]),
             stored=blocks.words(self.stored), visible_time=updates.time, visible_diff=updates.diff,
-            **{each: blocks.room() for each in ("used", "next", "skips", *GROWING)},
+            **{each: blocks.room() for each in ("used", "next", "skips", "newest", *GROWING)},
         )  # fmt: skip
         self.block = blocks.block(
             JoinSide, rows=self.rows.address, slots=self.slots, hits=blocks.room(),
@@ -146,7 +146,13 @@ class Join:
         ]
         left, right = (side.block.address for side in self.sides)
         self.block = blocks.block(
-            JoinBlock, left=left, right=right, size=blocks.cell(), time=blocks.vector(), diff=blocks.vector()
+            JoinBlock,
+            left=left,
+            right=right,
+            size=blocks.cell(),
+            time=blocks.vector(),
+            diff=blocks.vector(),
+            fan_out=blocks.cell(),
         )
 
     def insert(self, part, frontier):

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from deltamark import DeltamarkError, connect
-from deltamark.database import connection, frames, result, subscriptions
+from deltamark.database import connection, cursor, frames, result, subscriptions
 from deltamark.database.store import Store
 from deltamark.dataflow.runtime.dataflow import Dataflow
 
@@ -26,7 +26,7 @@ def test_examples_say_what_they_print():
     with connect() as con:
         con.execute("CREATE TABLE sales (shop INTEGER, price DECIMAL(9, 2))")
         con.insert("sales", [{"shop": 7, "price": 6}, {"shop": 6, "price": 4}, {"shop": 7, "price": 9}])
-        for module in (connection, frames, result, subscriptions):
+        for module in (connection, cursor, frames, result, subscriptions):
             for test in doctest.DocTestFinder().find(module, extraglobs={"con": con}):
                 runner.run(test)
     assert runner.summarize(verbose=False).failed == 0

@@ -192,6 +192,27 @@ class Connection:
             names = (key,) if isinstance(key, str) else tuple(key) or found.key
             return self._store.upsert(found, arrow_rows(rows), names, watched=self._views.watches(found.name))
 
+    def register(self, name: str, rows: Frame) -> None:
+        """Let statements read rows by a name, without a table. Views cannot read them, and files do not have them.
+
+        rows: as for `insert`.
+
+        >>> con.register("cities", [{"shop": 7, "city": "Bonn"}])
+        >>> con.execute("SELECT DISTINCT shop, city FROM sales JOIN cities USING (shop)").fetchall()
+        [(7, 'Bonn')]
+        >>> con.unregister("cities")
+        """
+        with self._lock:
+            self._refuse_closed()
+            if self._store.catalog.find(name) or self._views.find(name):
+                raise ProgrammingError("a table or a view has the name of registered rows", name, "give another name")
+            self._store.registered[name.lower()] = arrow_rows(rows)
+
+    def unregister(self, name: str) -> None:
+        """Forget the rows of a name; do nothing if there are none."""
+        with self._lock:
+            self._store.registered.pop(name.lower(), None)
+
     def subscribe(
         self, view: str, callback: Callable[[Changes], object] | None = None, *, snapshot: bool = False,
         max_rows: int = HELD_ROWS,

@@ -59,6 +59,9 @@ class Declarations:
             result = self._store.run(statement.text, parameters)
         self._views.drop(*reversed(dependents.values()))
         self._store.catalog.forget()
+        for name in self._store.registered:
+            if self._store.catalog.find(name) is not None:
+                raise ProgrammingError("registered rows have the name of a table", name, "unregister them first")
         self._store.has_macros |= words[at] in ("MACRO", "FUNCTION")
         return result if words[0] == "CREATE" and "AS" in words else nothing()
 
@@ -94,6 +97,8 @@ class Declarations:
             )
         if self._store.catalog.find(name) is not None:
             raise ProgrammingError("a table has the name of a view", name, "give the view another name")
+        if name.lower() in self._store.registered:
+            raise ProgrammingError("registered rows have the name of a view", name, "give the view another name")
         if existing is not None and (dependents := self._views.dependents(name)):
             actual = f"{name}: {', '.join(each.name for each in dependents)}"
             raise ProgrammingError("views read what a statement would change", actual, "drop them first")

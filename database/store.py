@@ -80,6 +80,8 @@ class Store:
         self._is_declaring = False
         self.has_macros = bool(self.duckdb.execute(MACROS).fetchall())
         """Whether a statement may read tables and views that it does not name."""
+        self.registered: dict[str, pa.Table] = {}
+        """Rows that statements read by a name in lower case, which are no table."""
         self._waiting: dict[str, list[pa.Table]] = defaultdict(list)
 
     def _cursor(self) -> duckdb.DuckDBPyConnection:

@@ -302,12 +302,15 @@ class Views:
 
     @contextmanager
     def readable(self, statement: Statement) -> Iterator[None]:
-        """Let DuckDB read the answers of the views that a statement names."""
+        """Let DuckDB read the answers of the views, and the registered rows, that a statement names."""
         names = {each.name.lower() for each in statement.tokens if each.is_name}
         with ExitStack() as given:
             for each in self:
                 if self._store.has_macros or each.name.lower() in names:
                     given.enter_context(given_rows(self._store.duckdb, self.answer(each.name), each.rows))
+            for name, rows in self._store.registered.items():
+                if self._store.has_macros or name in names:
+                    given.enter_context(given_rows(self._store.duckdb, rows, name))
             yield
 
     def explain(self, name: str) -> str:

@@ -206,6 +206,23 @@ class Backend(SQLBackend, UrlFromPath):  # type: ignore[misc]  # ibis has no typ
         self.raw_sql(sge.Create(kind="TABLE", this=self._name(declared), expression=rows, replace=True))
         return self.table(declared)
 
+    @util.experimental  # type: ignore[untyped-decorator]
+    def to_parquet(
+        self, expr: ir.Table, /, path: Any, *, params: Mapping[ir.Scalar, Any] | None = None, **kwargs: Any
+    ) -> None:
+        """Write the rows of an expression to a file of Parquet. kwargs: options of DuckDB's COPY."""
+        self._copy(expr, path, params, {"format": "parquet", **kwargs})
+
+    @util.experimental  # type: ignore[untyped-decorator]
+    def to_json(self, expr: ir.Table, /, path: Any, **kwargs: Any) -> None:
+        """Write the rows of an expression to a file with an array of JSON. kwargs: options of DuckDB's COPY."""
+        self._copy(expr, path, None, {"format": "json", "array": True, **kwargs})
+
+    def _copy(self, expr: ir.Table, path: Any, params: Any, options: Mapping[str, Any]) -> None:
+        self._run_pre_execute_hooks(expr)
+        listed = ", ".join(f"{key} {_literal(value)}" for key, value in options.items())
+        self.raw_sql(f"COPY ({self.compile(expr, params=params)}) TO {_literal(str(path))} ({listed})")
+
     def to_pyarrow(
         self,
         expr: ir.Expr,
@@ -285,6 +302,13 @@ def _in_memory(op: ops.InMemoryTable) -> pa.Table:
 
 def _expression(obj: Any) -> ir.Table:
     return obj.as_table() if isinstance(obj, ir.Expr) else ibis.memtable(obj)
+
+
+def _literal(value: Any) -> str:
+    if isinstance(value, tuple | list):
+        return f"({', '.join(quoted(each) for each in value)})"
+    text: str = sge.convert(value).sql(dialect="duckdb")
+    return text
 
 
 def _pandas(column: pa.ChunkedArray) -> Any:

@@ -1,4 +1,4 @@
-"""Run ibis' tests against our backend. Arguments are those of pytest."""
+"""Run ibis' tests against our backend: all of them, or those that arguments of pytest select."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ WORDS = (
 
 def main() -> int:
     folder = Path(ibis.backends.tests.__file__).parent
-    return pytest.main([*WORDS, "--rootdir", str(folder.parents[2]), *(sys.argv[1:] or [str(folder)])])
+    names = any(Path(each.partition("::")[0]).exists() for each in sys.argv[1:])
+    return pytest.main([*WORDS, "--rootdir", str(folder.parents[2]), *sys.argv[1:], *([] if names else [str(folder)])])
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ RUN := $(IN)python -m harness
 SETTINGS = $(subst ',\',$(subst ",\",$(MAKEOVERRIDES)))
 
 COMMANDS := $(shell sed -n 's/^@command."\([a-z-]*\)".*/\1/p' harness/cli/*/*.py)
-.PHONY: help setup lock $(COMMANDS) bench-engine bench-shared bench-ssb bench-nexmark bench-reach bench-memory rate fuzz check lint types test format clean
+.PHONY: help setup lock $(COMMANDS) bench-engine bench-shared bench-ssb bench-nexmark bench-reach bench-memory rate fuzz ibis check lint types test format clean
 
 help:  ## this help
 	@$(PYTHON) -m harness.cli.commands Makefile
@@ -43,6 +43,9 @@ rate: .venv/ready  ## the suite of rates: the highest rate that an engine sustai
 
 fuzz: .venv/ready  ## random plans on every engine, in checked kernels: make fuzz SECONDS=600 KINDS=worker,together SEED=1, or random SQL on an engine of others: ENGINE=turso
 	@DELTAMARK_CHECKED=1 PYTHONHASHSEED=0 PYTHONPATH=tests $(IN)python -m fuzz $(SETTINGS)
+
+ibis: .venv/ready  ## ibis' own tests of backends, run against databases (about five minutes)
+	@PYTHONPATH=tests $(IN)python -m ibis_suite
 
 check: lint types test  ## what continuous integration runs
 

@@ -13,20 +13,33 @@ from typing import Self
 import duckdb
 import pyarrow as pa
 
+from deltamark.database.cursor import Cursor
 from deltamark.database.declarations import Declarations
 from deltamark.database.files import MEMORY, closing_after_errors, damaged
 from deltamark.database.frames import Frame, arrow_rows
-from deltamark.database.result import Result, html_table, nothing
+from deltamark.database.result import Result, counted, html_table, nothing
 from deltamark.database.statements import CHANGING, Parameters, Statement, change_of, statements
 from deltamark.database.store import Changed, Store
 from deltamark.database.subscriptions import DIFF, HELD_ROWS, TIME, Changes, Held, Subscription, Subscriptions
 from deltamark.database.views import Views
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import ROWS
-from deltamark.errors import DeltamarkError
+from deltamark.errors import (
+    DatabaseError,
+    DataError,
+    DeltamarkError,
+    IntegrityError,
+    InternalError,
+    NotSupportedError,
+    OperationalError,
+    ProgrammingError,
+)
 
 READS = ("SELECT", "EXPLAIN", "SET", "PRAGMA", "COPY", "MULTI")
 """The kinds of DuckDB's statements that change neither rows nor tables."""
+
+KINDS = (IntegrityError, DataError, OperationalError, NotSupportedError, ProgrammingError, InternalError)
+"""The kinds of errors that DuckDB has, too, by the same names."""
 
 CHANGES = ("INSERT", "UPDATE", "DELETE", "MERGE_INTO")
 DECLARES = ("CREATE", "DROP", "ALTER")
@@ -57,7 +70,7 @@ def connect(
     """
     place = MEMORY if path == MEMORY else str(Path(path).absolute())
     if durable and place == MEMORY:
-        raise DeltamarkError("a database in memory that is durable", place, "give the path of a file")
+        raise ProgrammingError("a database in memory that is durable", place, "give the path of a file")
     return Connection(place, durable=durable, rows=rows, workers=workers)
 
 
@@ -120,19 +133,28 @@ class Connection:
             found = list(statements(text))
             if len(found) != 1 and (parameters or not found):
                 actual = f"{len(found)} statements"
-                raise DeltamarkError("not one statement", actual, "give one statement of SQL with its parameters")
+                raise ProgrammingError("not one statement", actual, "give one statement of SQL with its parameters")
             result = nothing()
             for each in found:
                 result = self._execute(each, parameters)
             return result
 
     def executemany(self, text: str, rows: Iterable[Parameters]) -> Result:
-        """Run a statement once for each of several rows of parameters, in one transaction."""
+        """Run a statement once for each of several rows of parameters, in one transaction.
+
+        The result is that of the last row, or the number of all changed rows.
+        """
         with self._lock, self.transaction():
-            result = nothing()
+            result, changed = nothing(), 0
             for each in rows:
                 result = self.execute(text, each)
-            return result
+                changed += result.rowcount
+            return result if result.has_rows or not result.columns else counted(changed)
+
+    def cursor(self) -> Cursor:
+        """Return a cursor, for tools that read by the database interface of Python: see `deltamark.dbapi`."""
+        self._refuse_closed()
+        return Cursor(self)
 
     def insert(self, table: str, rows: Frame) -> int:
         """Insert rows, by the names of their columns; return their number.
@@ -170,6 +192,27 @@ class Connection:
             names = (key,) if isinstance(key, str) else tuple(key) or found.key
             return self._store.upsert(found, arrow_rows(rows), names, watched=self._views.watches(found.name))
 
+    def register(self, name: str, rows: Frame) -> None:
+        """Let statements read rows by a name, without a table. Views cannot read them, and files do not have them.
+
+        rows: as for `insert`.
+
+        >>> con.register("cities", [{"shop": 7, "city": "Bonn"}])
+        >>> con.execute("SELECT DISTINCT shop, city FROM sales JOIN cities USING (shop)").fetchall()
+        [(7, 'Bonn')]
+        >>> con.unregister("cities")
+        """
+        with self._lock:
+            self._refuse_closed()
+            if self._store.catalog.find(name) or self._views.find(name):
+                raise ProgrammingError("a table or a view has the name of registered rows", name, "give another name")
+            self._store.registered[name.lower()] = arrow_rows(rows)
+
+    def unregister(self, name: str) -> None:
+        """Forget the rows of a name; do nothing if there are none."""
+        with self._lock:
+            self._store.registered.pop(name.lower(), None)
+
     def subscribe(
         self, view: str, callback: Callable[[Changes], object] | None = None, *, snapshot: bool = False,
         max_rows: int = HELD_ROWS,
@@ -204,7 +247,7 @@ class Connection:
                 for name in (TIME, DIFF):
                     if name in typed.columns:
                         remedy = "subscribe to a view that names it otherwise"
-                        raise DeltamarkError("a column that changes have themselves", f"{view}.{name}", remedy)
+                        raise ProgrammingError("a column that changes have themselves", f"{view}.{name}", remedy)
                 subscription = Subscription(found, typed.arrow().schema, typed.types, max_rows)
                 if snapshot:
                     subscription.add(Held(self._views.time, self._views.answer(found.name)))
@@ -218,30 +261,37 @@ class Connection:
         with self._lock:
             self._refuse_closed()
             if self._is_open:
-                raise DeltamarkError(
+                raise ProgrammingError(
                     "a transaction within another one", "BEGIN", "commit the first one, or roll it back"
                 )
             self._store.begin()
             self._is_open = True
 
     def commit(self) -> None:
-        """Commit the transaction: views change, at one logical time. After an error, nothing has changed."""
+        """Commit the transaction: views change, at one logical time. After an error, nothing has changed.
+
+        Without an open transaction it does nothing, because each statement was committed.
+        """
         with self._lock:
             self._refuse_closed()
-            self._refuse_none("COMMIT")
+            if not self._is_open:
+                return
             if self._ended_by:
                 ended = self._ended_by
                 self.rollback()
-                raise DeltamarkError("a transaction that an error has ended", ended, "it was rolled back; begin again")
+                raise OperationalError(
+                    "a transaction that an error has ended", ended, "it was rolled back; begin again"
+                )
             self._is_open = False
             with self._stating("COMMIT"):
                 self._commit()
 
     def rollback(self) -> None:
-        """Undo the changes of the transaction."""
+        """Undo the changes of the transaction; do nothing if none is open."""
         with self._lock:
             self._refuse_closed()
-            self._refuse_none("ROLLBACK")
+            if not self._is_open:
+                return
             self._is_open, self._ended_by = False, ""
             self._store.roll_back()
 
@@ -274,9 +324,11 @@ class Connection:
         with self._lock:
             self._refuse_closed()
             if self._store.path == MEMORY:
-                raise DeltamarkError("a checkpoint of a database in memory", MEMORY, "give connect the path of a file")
+                raise ProgrammingError(
+                    "a checkpoint of a database in memory", MEMORY, "give connect the path of a file"
+                )
             if self._is_open:
-                raise DeltamarkError("a checkpoint within a transaction", "CHECKPOINT", "commit first, or roll back")
+                raise ProgrammingError("a checkpoint within a transaction", "CHECKPOINT", "commit first, or roll back")
             with self._stating("CHECKPOINT"):
                 self._store.checkpoint()
 
@@ -304,8 +356,10 @@ class Connection:
             case "BEGIN" | "START":
                 self.begin()
             case "COMMIT" | "END":
+                self._refuse_none("COMMIT")
                 self.commit()
             case "ROLLBACK" | "ABORT":
+                self._refuse_none("ROLLBACK")
                 self.rollback()
             case "CHECKPOINT" if len(statement.tokens) == 1:
                 self.checkpoint()
@@ -343,7 +397,7 @@ class Connection:
             hidden = "COPY FROM; write INSERT INTO table SELECT * FROM 'file'"
         if hidden or kind not in (*READS, *CHANGES, *DECLARES):
             actual = hidden or statement.words(1)[0] or kind
-            raise DeltamarkError(
+            raise NotSupportedError(
                 "not supported in a database", f"{actual} in: {statement}", "docs/database.md lists what is"
             )
         return kind
@@ -351,7 +405,7 @@ class Connection:
     def _change(self, statement: Statement, parameters: Parameters) -> Result:
         change = change_of(statement)
         if change is None:
-            raise DeltamarkError("not supported in a database", f"{statement}", "docs/database.md lists what is")
+            raise NotSupportedError("not supported in a database", f"{statement}", "docs/database.md lists what is")
         with self._committing(), self._views.readable(statement):
             return self._store.change(change, parameters, watched=self._views.watches(change.table))
 
@@ -367,7 +421,7 @@ class Connection:
     def _stating(self, what: str) -> Iterator[None]:
         """Let an error in a statement end the transaction that is open, and name the statement."""
         if self._ended_by:
-            raise DeltamarkError("a transaction that an error has ended", self._ended_by, "roll it back")
+            raise OperationalError("a transaction that an error has ended", self._ended_by, "roll it back")
         try:
             yield
         except BaseException as error:
@@ -377,9 +431,10 @@ class Connection:
                 if isinstance(error, duckdb.Error) and (unreadable := damaged(self._store.path, error)):
                     raise unreadable from error
                 reason = str(error).partition("\n")[0]
-                raise DeltamarkError(
-                    "DuckDB refuses a statement", f"{reason} in: {what}", "nothing was changed"
-                ) from error
+                kind = next(
+                    (each for each in KINDS if isinstance(error, getattr(duckdb, each.__name__))), DatabaseError
+                )
+                raise kind("DuckDB refuses a statement", f"{reason} in: {what}", "nothing was changed") from error
             raise
 
     @contextmanager
@@ -413,7 +468,7 @@ class Connection:
             self._subscriptions.publish(self._views.time, found)
         except BaseException:  # Ctrl-C: some may lack the changes
             remedy = "subscribe again with snapshot=True"
-            self._subscriptions.end(DeltamarkError("subscriptions that may lack a commit", "an interrupt", remedy))
+            self._subscriptions.end(OperationalError("subscriptions that may lack a commit", "an interrupt", remedy))
             raise
 
     def _follow(self, changes: Mapping[str, Sequence[Changed]]) -> dict[str, Batch]:
@@ -427,11 +482,11 @@ class Connection:
 
     def _refuse_none(self, word: str) -> None:
         if not self._is_open:
-            raise DeltamarkError("no transaction is open", word, "write BEGIN first")
+            raise ProgrammingError("no transaction is open", word, "write BEGIN first")
 
     def _refuse_closed(self) -> None:
         if self._is_closed:
-            raise DeltamarkError("the database is closed", "its memory was released", "connect again")
+            raise ProgrammingError("the database is closed", "its memory was released", "connect again")
 
 
 def _listed(types: Mapping[str, str]) -> str:

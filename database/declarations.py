@@ -9,7 +9,7 @@ from deltamark.database.statements import Parameters, Statement
 from deltamark.database.store import Store
 from deltamark.database.views import View, Views
 from deltamark.dataflow.sql.planner import quoted
-from deltamark.errors import DeltamarkError
+from deltamark.errors import NotSupportedError, ProgrammingError
 
 DECLARED = ("TABLE", "INDEX", "SEQUENCE", "TYPE", "MACRO", "FUNCTION")
 """The kinds of objects that CREATE and DROP name, beside views."""
@@ -46,7 +46,7 @@ class Declarations:
         at = next((at for at, word in enumerate(words) if at and word not in QUALIFIERS), 0)
         if words[0] != "COMMENT" and words[at] not in DECLARED:
             actual = f"{words[0]} {words[at]} in: {statement}"
-            raise DeltamarkError("not supported in a database", actual, "docs/database.md lists what is")
+            raise NotSupportedError("not supported in a database", actual, "docs/database.md lists what is")
         dependents: dict[str, View] = {}
         if words[at] == "TABLE" and not (words[0] == "CREATE" and "REPLACE" not in words[:at]):
             names = self._names(statement, at + 1)
@@ -59,6 +59,9 @@ class Declarations:
             result = self._store.run(statement.text, parameters)
         self._views.drop(*reversed(dependents.values()))
         self._store.catalog.forget()
+        for name in self._store.registered:
+            if self._store.catalog.find(name) is not None:
+                raise ProgrammingError("registered rows have the name of a table", name, "unregister them first")
         self._store.has_macros |= words[at] in ("MACRO", "FUNCTION")
         return result if words[0] == "CREATE" and "AS" in words else nothing()
 
@@ -68,11 +71,11 @@ class Declarations:
         if not cascades:
             remedy = "drop them first" if statement.words(1) != ("DROP",) else "drop them first, or write CASCADE"
             actual = f"{', '.join(names)}: {', '.join(dependents)}"
-            raise DeltamarkError("views read what a statement would change", actual, remedy)
+            raise ProgrammingError("views read what a statement would change", actual, remedy)
 
     def _refuse_open(self, in_transaction: bool, statement: Statement) -> None:  # noqa: FBT001 (a state, no choice)
         if in_transaction:
-            raise DeltamarkError("a view within a transaction", f"{statement}", "commit first, or roll back")
+            raise ProgrammingError("a view within a transaction", f"{statement}", "commit first, or roll back")
 
     def _create_view(self, statement: Statement) -> Result:
         tokens = statement.tokens
@@ -81,22 +84,24 @@ class Declarations:
         is_optional = statement.words(at + 3)[at:] == ("IF", "NOT", "EXISTS")
         at += 3 * is_optional
         if at + 1 >= len(tokens) or not tokens[at].is_name:
-            raise DeltamarkError("not a view", f"{statement}", "write CREATE VIEW name AS SELECT ...")
+            raise ProgrammingError("not a view", f"{statement}", "write CREATE VIEW name AS SELECT ...")
         name, begin = tokens[at].name, statement.behind("AS")
         if begin >= len(tokens) or tokens[at + 1].text not in ("(", tokens[begin - 1].text):
-            raise DeltamarkError("not a view", f"{statement}", "write CREATE VIEW name AS SELECT ...")
+            raise ProgrammingError("not a view", f"{statement}", "write CREATE VIEW name AS SELECT ...")
         existing = self._views.find(name)
         if existing is not None and is_optional:
             return nothing()
         if existing is not None and not replaces:
-            raise DeltamarkError(
+            raise ProgrammingError(
                 "a view of this name exists", existing.name, "drop it, or write CREATE OR REPLACE VIEW"
             )
         if self._store.catalog.find(name) is not None:
-            raise DeltamarkError("a table has the name of a view", name, "give the view another name")
+            raise ProgrammingError("a table has the name of a view", name, "give the view another name")
+        if name.lower() in self._store.registered:
+            raise ProgrammingError("registered rows have the name of a view", name, "give the view another name")
         if existing is not None and (dependents := self._views.dependents(name)):
             actual = f"{name}: {', '.join(each.name for each in dependents)}"
-            raise DeltamarkError("views read what a statement would change", actual, "drop them first")
+            raise ProgrammingError("views read what a statement would change", actual, "drop them first")
         self._views.create(self._views.plan(name, self._query(statement, at, begin)), replaced=existing)
         return nothing()
 
@@ -121,7 +126,7 @@ class Declarations:
             for each in self._views.dependents(view.name):
                 if each.name not in dropped and statement.tokens[-1].word != "CASCADE":
                     actual = f"{view.name}: {each.name}"
-                    raise DeltamarkError("a view reads another one", actual, "drop it first, or write CASCADE")
+                    raise ProgrammingError("a view reads another one", actual, "drop it first, or write CASCADE")
                 dropped[each.name] = each
         self._views.drop(*[each for each in self._views if each.name in dropped][::-1])
         return nothing()

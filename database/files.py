@@ -19,7 +19,7 @@ from typing import Protocol
 import duckdb
 
 from deltamark.dataflow.sql.planner import quoted
-from deltamark.errors import DeltamarkError, naming
+from deltamark.errors import DeltamarkError, OperationalError, naming
 
 MEMORY = ":memory:"
 """The path of a database without a file."""
@@ -88,7 +88,9 @@ def _open(connection: duckdb.DuckDBPyConnection, path: Path, *, durable: bool) -
         exists, has_log = path.exists(), log.exists()
         if not exists:
             if has_log:
-                raise DeltamarkError("a log without its database", log, "give the database back, or move the log away")
+                raise OperationalError(
+                    "a log without its database", log, "give the database back, or move the log away"
+                )
             _make(path)
     if has_log and not durable:  # its transactions move into the file, so that they are not replayed a second time
         _attach(connection, path, "TYPE duckdb")
@@ -117,7 +119,7 @@ def _attach(connection: duckdb.DuckDBPyConnection, path: Path, options: str) -> 
     except duckdb.Error as error:
         reason = str(error).partition("\n")[0]
         if any(each in reason for each in LOCKED):
-            raise DeltamarkError(
+            raise OperationalError(
                 "a database that another connection has open", path, "close that one, or share it among threads"
             ) from error
         if "not a valid DuckDB database" in reason:
@@ -130,11 +132,13 @@ def damaged(path: object, error: duckdb.Error) -> DeltamarkError | None:
     reason = str(error).partition("\n")[0]
     if path == MEMORY or not (reason.startswith("Corrupt") or str(path) in reason):
         return None
-    return DeltamarkError("a database that cannot be read", f"{path}: {reason}", "restore the file from a copy")
+    return OperationalError("a database that cannot be read", f"{path}: {reason}", "restore the file from a copy")
 
 
 def _foreign(path: Path) -> DeltamarkError:
-    return DeltamarkError("not a database of deltamark", path, "give another path, or move away the file that is there")
+    return OperationalError(
+        "not a database of deltamark", path, "give another path, or move away the file that is there"
+    )
 
 
 def _refuse_foreign(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
@@ -145,7 +149,7 @@ def _refuse_foreign(connection: duckdb.DuckDBPyConnection, path: Path) -> None:
         raise _foreign(path) from None
     if versions != [(VERSION,)]:
         actual = f"{path}: {', '.join(str(each) for (each,) in versions)}"
-        raise DeltamarkError("a database of another version", actual, "open it with the version that wrote it")
+        raise OperationalError("a database of another version", actual, "open it with the version that wrote it")
 
 
 def _literal(path: Path) -> str:

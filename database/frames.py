@@ -7,7 +7,7 @@ from typing import Any, Protocol, TypeAlias
 
 import pyarrow as pa
 
-from deltamark.errors import DeltamarkError, unknown
+from deltamark.errors import DataError, ProgrammingError, unknown
 
 
 class ArrowStream(Protocol):
@@ -30,7 +30,7 @@ def arrow_rows(frame: object) -> pa.Table:
         return _table(frame)
     except (pa.ArrowException, TypeError, ValueError) as error:
         actual = str(error).splitlines()[0] if str(error) else type(frame).__name__
-        raise DeltamarkError("rows that Arrow cannot read", actual, "give values of one type in each column") from None
+        raise DataError("rows that Arrow cannot read", actual, "give values of one type in each column") from None
 
 
 def _table(frame: object) -> pa.Table:
@@ -50,7 +50,7 @@ def _table(frame: object) -> pa.Table:
             names = dict.fromkeys(name for each in rows for name in each)
             return pa.table({name: [each.get(name) for each in rows] for name in names})
     remedy = "give a table of Arrow, a frame of pandas or Polars, a relation of DuckDB, or a list of dictionaries"
-    raise DeltamarkError("not rows", type(frame).__name__, remedy)
+    raise ProgrammingError("not rows", type(frame).__name__, remedy)
 
 
 def renamed(rows: pa.Table, table: str, columns: Iterable[str]) -> pa.Table:
@@ -63,5 +63,5 @@ def renamed(rows: pa.Table, table: str, columns: Iterable[str]) -> pa.Table:
         names.append(known[name.lower()])
     for name in names:
         if names.count(name) > 1:
-            raise DeltamarkError("several columns with the same name", f"{table}.{name}", "give one of them")
+            raise ProgrammingError("several columns with the same name", f"{table}.{name}", "give one of them")
     return rows.rename_columns(names)

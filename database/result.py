@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 
 Row = tuple[Any, ...]
 
+Description = list[tuple[str, str, None, None, None, None, None]]
+"""The names and types of columns, as the database interface of Python has them."""
+
 SHOWN_ROWS = 20
 """Rows that the `repr` of a result shows."""
 
@@ -46,11 +49,16 @@ class Result:
         """The types of the columns in SQL."""
 
     @property
-    def description(self) -> list[tuple[str, str, None, None, None, None, None]]:
+    def description(self) -> Description:
         """The names and types of the columns, as the database interface of Python has them."""
         return [
             (name, type_, None, None, None, None, None) for name, type_ in zip(self.columns, self.types, strict=True)
         ]
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether the statement returned rows, perhaps none of them; otherwise it has changed or declared something."""
+        return bool(self.columns) and not (self._changed is not None and self.columns == [COUNT])
 
     @property
     def rowcount(self) -> int:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from deltamark.errors import DeltamarkError
+from deltamark.errors import ProgrammingError
 
 Kind = Literal["space", "text", "name", "parameter", "word", "sign"]
 
@@ -126,7 +126,7 @@ class Statement:
 def statements(text: object) -> Iterator[Statement]:
     """Yield the statements of a text."""
     if not isinstance(text, str):
-        raise DeltamarkError("not a text of SQL", f"a value of type {type(text).__name__}", "give a string")
+        raise ProgrammingError("not a text of SQL", f"a value of type {type(text).__name__}", "give a string")
     tokens: list[Token] = []
     begin, depth = 0, 0
     for found in TOKEN.finditer(text):
@@ -268,5 +268,5 @@ def _name(statement: Statement, at: int) -> tuple[str, int]:
     while at + 2 < len(tokens) and tokens[at + 1].text == ".":
         at += 2
     if at >= len(tokens) or not tokens[at].is_name:
-        raise DeltamarkError("not a statement", f"{statement}", "name a table")
+        raise ProgrammingError("not a statement", f"{statement}", "name a table")
     return tokens[at].name, at + 1

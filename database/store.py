@@ -26,7 +26,7 @@ from deltamark.database.result import Result, counted
 from deltamark.database.statements import Change, Parameters, given
 from deltamark.database.tables import Catalog, Table
 from deltamark.dataflow.sql.planner import quoted
-from deltamark.errors import DeltamarkError
+from deltamark.errors import IntegrityError, ProgrammingError
 
 GIVEN = "given rows"
 """The name under which DuckDB reads rows of Arrow during a statement."""
@@ -80,6 +80,8 @@ class Store:
         self._is_declaring = False
         self.has_macros = bool(self.duckdb.execute(MACROS).fetchall())
         """Whether a statement may read tables and views that it does not name."""
+        self.registered: dict[str, pa.Table] = {}
+        """Rows that statements read by a name in lower case, which are no table."""
         self._waiting: dict[str, list[pa.Table]] = defaultdict(list)
 
     def _cursor(self) -> duckdb.DuckDBPyConnection:
@@ -249,7 +251,7 @@ class Store:
             return self._insert_checked(table, rows, watched=watched)
         for name in table.required:
             if name in missing or rows[name].null_count:
-                raise DeltamarkError("a missing value of a NOT NULL column", f"{table.name}.{name}", "give it a value")
+                raise IntegrityError("a missing value of a NOT NULL column", f"{table.name}.{name}", "give it a value")
         if missing:
             rows = self._with_nulls(table, rows)
         transaction.waiting[table.name].append(rows)
@@ -271,7 +273,7 @@ class Store:
         if set(rows.column_names) != set(table.types) and not (table.key and set(table.key) <= set(rows.column_names)):
             key = f", or at least the key: {', '.join(table.key)}" if table.key else ""
             actual = f"{table.name}: {', '.join(rows.column_names) or 'no columns'}"
-            raise DeltamarkError("rows to delete that are not whole", actual, f"give all columns{key}")
+            raise ProgrammingError("rows to delete that are not whole", actual, f"give all columns{key}")
         self.prepare(table.name)
         with given_rows(self.duckdb, rows):
             found = self.run(_PLACES.format(**_comparison(table, rows.column_names))).arrow()
@@ -279,7 +281,7 @@ class Store:
             first = found.filter(pc.is_null(found["place"])).slice(0, 1).drop_columns(["place"]).to_pylist()[0]
             shown = ", ".join("NULL" if each is None else str(each) for each in first.values())
             actual = f"{table.name}: {shown}{f', and {count - 1} more' if count > 1 else ''}"
-            raise DeltamarkError(
+            raise ProgrammingError(
                 "a row to delete that is not there", actual, "nothing was changed; delete rows that are"
             )
         with given_rows(self.duckdb, found.select(["place"])):
@@ -295,13 +297,13 @@ class Store:
         names = [next((each for each in table.types if each.lower() == name.lower()), name) for name in key]
         for name in names:
             if name not in rows.column_names:
-                raise DeltamarkError(
+                raise ProgrammingError(
                     "a key without values", f"{table.name}.{name}", "give rows with all columns of the key"
                 )
         if not names:
-            raise DeltamarkError("an upsert without a key", table.name, "give key=, or declare a PRIMARY KEY")
+            raise ProgrammingError("an upsert without a key", table.name, "give key=, or declare a PRIMARY KEY")
         if rows.select(names).group_by(names).aggregate([]).num_rows < rows.num_rows:
-            raise DeltamarkError(
+            raise ProgrammingError(
                 "several rows with the same key", f"{table.name}: {', '.join(names)}", "give each key once"
             )
         self.prepare(table.name)

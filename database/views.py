@@ -30,7 +30,7 @@ from deltamark.dataflow.sql.planner import quoted
 from deltamark.dataflow.sql.problems import SeveralSqlError
 from deltamark.dataflow.sql.query import Query, query
 from deltamark.dataflow.types import Schema
-from deltamark.errors import DeltamarkError, unknown
+from deltamark.errors import DataError, DeltamarkError, NotSupportedError, ProgrammingError, unknown
 
 Plans: TypeAlias = "Dataflow[dict[str, Batch]]"
 """A dataflow with a plan for each view."""
@@ -113,11 +113,11 @@ class Views:
                 for column, absence in table.absent.items():
                     if table.name.lower() in reads and column.lower() in words:
                         raise absence from None
-            kind = SeveralSqlError if isinstance(error, SeveralSqlError) else DeltamarkError
+            kind = SeveralSqlError if isinstance(error, SeveralSqlError) else NotSupportedError
             raise kind(f"view {name} cannot be maintained: {error.cause}", error.actual, error.remedy) from None
         names = [each.lower() for each in found.names]
         if repeated := [each for each in names if names.count(each) > 1]:
-            raise DeltamarkError("a view with two columns of one name", f"{name}.{repeated[0]}", "write AS")
+            raise ProgrammingError("a view with two columns of one name", f"{name}.{repeated[0]}", "write AS")
         return View(name, text, reads, found)
 
     def _needed(self, reads: Iterable[str], texts: Mapping[str, str]) -> dict[str, str]:
@@ -238,7 +238,7 @@ class Views:
     def _refused(self, error: DeltamarkError) -> DeltamarkError:
         names = ", ".join(error.plans)
         views = f"view{'s' * (len(error.plans) > 1)} {names}" if names else "the views"
-        return DeltamarkError(
+        return DataError(
             f"{views} cannot follow a change: {error.cause}", error.actual, "nothing was changed", time=error.time
         )
 
@@ -302,12 +302,15 @@ class Views:
 
     @contextmanager
     def readable(self, statement: Statement) -> Iterator[None]:
-        """Let DuckDB read the answers of the views that a statement names."""
+        """Let DuckDB read the answers of the views, and the registered rows, that a statement names."""
         names = {each.name.lower() for each in statement.tokens if each.is_name}
         with ExitStack() as given:
             for each in self:
                 if self._store.has_macros or each.name.lower() in names:
                     given.enter_context(given_rows(self._store.duckdb, self.answer(each.name), each.rows))
+            for name, rows in self._store.registered.items():
+                if self._store.has_macros or name in names:
+                    given.enter_context(given_rows(self._store.duckdb, rows, name))
             yield
 
     def explain(self, name: str) -> str:

@@ -29,6 +29,34 @@ class DeltamarkError(Exception):
         return " ".join(f"{self.cause}: {self.actual}; {self.remedy}".split())
 
 
+class DatabaseError(DeltamarkError):
+    """An error of a database. The classes below are those of PEP 249, in which `Error` is DeltamarkError."""
+
+
+class DataError(DatabaseError):
+    """A value that a column or a view cannot have."""
+
+
+class OperationalError(DatabaseError):
+    """A file that cannot be read, or a transaction that has ended."""
+
+
+class IntegrityError(DatabaseError):
+    """A change that a constraint refuses."""
+
+
+class InternalError(DatabaseError):
+    """A fault of the database."""
+
+
+class ProgrammingError(DatabaseError):
+    """A statement that is wrong, or names a table or a view that does not exist."""
+
+
+class NotSupportedError(DatabaseError):
+    """A statement that a database does not have, or a view that the engine cannot maintain."""
+
+
 class UnknownAttributeError(DeltamarkError, AttributeError):
     """An attribute that an object does not have; `hasattr` and `copy` rely on its being an AttributeError."""
 

@@ -12,7 +12,8 @@ def run() -> int:
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] == "deltamark":
             raise
-        print(f"error: a package is missing: {error.name}; run make setup, and use .venv/bin/python", file=sys.stderr)
+        remedy = "run make setup, and use .venv/bin/python; or pip install 'deltamark[bench]'"
+        print(f"error: a package is missing: {error.name}; {remedy}", file=sys.stderr)
         return 2
     return main(sys.argv[1:], ends_process=True)
 

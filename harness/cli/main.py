@@ -49,9 +49,8 @@ def environment_fault(error: BaseException) -> DeltamarkError | None:
             return refused(error)
         case ModuleNotFoundError():
             missing = (error.name or "").partition(".")[0]
-            return (
-                None if missing in OWN_PACKAGES else DeltamarkError("a package is missing", missing, "run make setup")
-            )
+            remedy = "run make setup, or pip install 'deltamark[bench]'"
+            return None if missing in OWN_PACKAGES else DeltamarkError("a package is missing", missing, remedy)
         case Exception() if line := _matching_line(error, NO_THREAD):  # Python and Arrow raise classes of their own
             return DeltamarkError("out of threads", line, MORE_THREADS)
     return _library_fault(error)

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from deltamark import DeltamarkError, connect
-from deltamark.database import connection, frames, result, subscriptions
+from deltamark.database import connection, cursor, frames, result, subscriptions
 from deltamark.database.store import Store
 from deltamark.dataflow.runtime.dataflow import Dataflow
 
@@ -26,7 +26,7 @@ def test_examples_say_what_they_print():
     with connect() as con:
         con.execute("CREATE TABLE sales (shop INTEGER, price DECIMAL(9, 2))")
         con.insert("sales", [{"shop": 7, "price": 6}, {"shop": 6, "price": 4}, {"shop": 7, "price": 9}])
-        for module in (connection, frames, result, subscriptions):
+        for module in (connection, cursor, frames, result, subscriptions):
             for test in doctest.DocTestFinder().find(module, extraglobs={"con": con}):
                 runner.run(test)
     assert runner.summarize(verbose=False).failed == 0
@@ -229,3 +229,34 @@ def test_several_workers_maintain_views(workers):
         con.execute("DELETE FROM t WHERE b > 900")
         expected = con.execute("SELECT a, sum(b) FROM t GROUP BY a ORDER BY a").fetchall()
         assert con.execute("SELECT a, b FROM v ORDER BY a").fetchall() == expected
+
+
+def test_statements_read_registered_rows_and_views_do_not(con):
+    con.execute("INSERT INTO sales VALUES (1, 5), (2, 6)")
+    con.register("Limits", [{"shop": 1, "most": 4}])
+    text = "SELECT shop, price FROM sales JOIN limits USING (shop) WHERE price > most"
+    assert con.execute(text).fetchall() == [(1, 5)]
+    con.execute("INSERT INTO sales SELECT * FROM limits")
+    assert con.execute("SELECT revenue FROM revenue WHERE shop = 1").fetchall() == [(9,)]
+    with pytest.raises(DeltamarkError, match="view w cannot be maintained"):
+        con.execute(f"CREATE VIEW w AS {text}")
+    assert "limits" not in [name for (name,) in con.execute("SHOW TABLES")]
+    con.begin()
+    con.register("limits", [{"shop": 2, "most": 4}])
+    con.rollback()
+    assert con.execute(text).fetchall() == [(2, 6)]
+    con.unregister("LIMITS")
+    con.unregister("limits")
+    with pytest.raises(DeltamarkError, match="limits does not exist"):
+        con.execute(text)
+
+
+def test_a_name_is_that_of_registered_rows_a_table_or_a_view(con):
+    for name in ("sales", "Revenue"):
+        with pytest.raises(DeltamarkError, match="a table or a view has the name of registered rows"):
+            con.register(name, [{"shop": 1}])
+    con.register("few", [{"shop": 1}])
+    for text in ("CREATE TABLE Few (shop INTEGER)", "CREATE VIEW Few AS SELECT * FROM sales"):
+        with pytest.raises(DeltamarkError, match="registered rows have the name of a"):
+            con.execute(text)
+    assert con.execute("SHOW TABLES").fetchall() == [("revenue",), ("sales",)]

@@ -27,8 +27,9 @@ from deltamark.harness.results import store
 
 COMMANDS = commands()
 EXAMPLES = (
-    "print(con.execute(", "con.upsert(", "con.subscribe(", "sales = source(", "dataflow.retire(", "begin.iterate(",
-    "modes = Query(", "delta_query(", "parquet_table(", "by_shop = sql(", "maintain(spark", "def mix(x):",
+    "print(con.execute(", "con.upsert(", "snapshot=True)", "ibis.deltamark", "sales = source(", "dataflow.retire(",
+    "begin.iterate(", "modes = Query(", "delta_query(", "parquet_table(", "by_shop = sql(", "maintain(spark",
+    "def mix(x):",
 )  # fmt: skip
 """A part of each block of Python. `tests/harness/check/test_change_csv.py` runs the last one, and
 `tests/dataflow/spark/test_maintain.py` the one before it."""
@@ -93,9 +94,19 @@ def test_the_example_of_a_subscription_runs(capsys):
                 con.execute("INSERT INTO t VALUES ('Bonn', 9)")
             return found
 
-    names = example("con.subscribe(", {"con": Committing(), "send": lambda _: con.close()})
+    names = example("snapshot=True)", {"con": Committing(), "send": lambda _: con.close()})
     assert names["batch"].fetchall() == [(1, 1, "Bonn", 9)]
     assert "Bonn" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("elsewhere")
+def test_the_example_of_ibis_runs(monkeypatch, capsys):
+    ibis = pytest.importorskip("ibis")
+    backend = pytest.importorskip("deltamark.database.ibis_backend").Backend
+    monkeypatch.setattr(ibis, "deltamark", backend(), raising=False)  # also if the project was installed before
+    names = example("ibis.deltamark")
+    names["con"].disconnect()
+    assert capsys.readouterr().out.split() == ["shop", "revenue", "0", "7", "9.5", "1", "8", "4.0"]
 
 
 def test_the_command_line_works_in_another_directory(tmp_path):

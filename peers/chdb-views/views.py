@@ -127,7 +127,7 @@ class _Columns:
         named += [(f"s{at}", each) for at, each in enumerate(self.others)]
         made.set("expressions", [exp.alias_(each.copy(), name) for name, each in named])
         made.set("group", exp.Group(expressions=[each.copy() for each in self.keys]) if self.keys else None)
-        for clause in ("having", "order", "limit"):
+        for clause in ("having", "order", "limit", "offset"):
             made.set(clause, None)
         return made
 
@@ -164,7 +164,10 @@ def _columns(query: exp.Select) -> _Columns:
 
 
 def _state(aggregate: exp.Expression) -> tuple[str, exp.Expression]:
-    """Return the name of an aggregate in ClickHouse, and its state. One of no rows is NULL, except for a count."""
+    """Return the name of an aggregate in ClickHouse, and its state. One of no rows is NULL, except for a count.
+
+    The condition belongs to the name: a state to which it is added later, as in `sumStateIf`, forgets that it may be NULL.
+    """
     call, suffix, condition = aggregate, "", []
     if isinstance(aggregate, exp.Filter):
         call, suffix, condition = aggregate.this, "If", [aggregate.expression.this.copy()]
@@ -177,4 +180,4 @@ def _state(aggregate: exp.Expression) -> tuple[str, exp.Expression]:
         arguments = [exp.Anonymous(this="toNullable", expressions=[argument.copy()])]
     else:
         raise UnsupportedError(aggregate.sql(DIALECT))
-    return name, exp.Anonymous(this=f"{name}State{suffix}", expressions=[*arguments, *condition])
+    return f"{name}{suffix}", exp.Anonymous(this=f"{name}{suffix}State", expressions=[*arguments, *condition])

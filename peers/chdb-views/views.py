@@ -131,9 +131,14 @@ class _Columns:
             made.set(clause, None)
         return made
 
+    def _placed(self, each: exp.Expression) -> exp.Expression:
+        """Return what takes the place of an expression. A number in the order or the limit is none of the query's."""
+        is_number = isinstance(each, exp.Literal) and isinstance(each.parent, exp.Ordered | exp.Limit | exp.Offset)
+        return self.places[each].copy() if each in self.places and not is_number else each
+
     def reading(self, query: exp.Select) -> exp.Select:
         """Return the query that reads the rows of all views."""
-        made = query.transform(lambda each: self.places[each].copy() if each in self.places else each)
+        made = query.transform(self._placed)
         made.set("from_", exp.From(this=exp.to_table("answer")))
         made.set(
             "group", exp.Group(expressions=[self.places[each].copy() for each in self.keys]) if self.keys else None
@@ -166,7 +171,7 @@ def _columns(query: exp.Select) -> _Columns:
 def _state(aggregate: exp.Expression) -> tuple[str, exp.Expression]:
     """Return the name of an aggregate in ClickHouse, and its state. One of no rows is NULL, except for a count.
 
-    The condition belongs to the name: a state to which it is added later, as in `sumStateIf`, forgets that it may be NULL.
+    The condition belongs to the name: a state to which it is added later, as in `sumStateIf`, forgets NULL.
     """
     call, suffix, condition = aggregate, "", []
     if isinstance(aggregate, exp.Filter):

@@ -136,9 +136,14 @@ class _Columns:
             f"ON CONFLICT ({', '.join(self.keys)}) DO UPDATE SET {updated}"
         )
 
+    def _placed(self, each: exp.Expression) -> exp.Expression:
+        """Return what takes the place of an expression. A number in the order or the limit is none of the query's."""
+        is_number = isinstance(each, exp.Literal) and isinstance(each.parent, exp.Ordered | exp.Limit | exp.Offset)
+        return self.places[each].copy() if each in self.places and not is_number else each
+
     def reading(self, query: exp.Select) -> str:
         """Return the query that reads the table of sums."""
-        made = query.transform(lambda each: self.places[each].copy() if each in self.places else each)
+        made = query.transform(self._placed)
         made.set("from_", exp.From(this=exp.to_table(SUMS)))
         having = made.args.get("having")
         made.set("where", exp.Where(this=having.this) if having else None)

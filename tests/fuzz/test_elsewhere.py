@@ -19,7 +19,7 @@ from support.random_plans.choices import Seeded
 from deltamark.dataflow.types import SHORT, Field, Schema, integer
 from deltamark.harness.engines.peers import peer
 from fuzz import kinds
-from fuzz.__main__ import main
+from fuzz.__main__ import main, settings_of
 from fuzz.example import WrongError
 from fuzz.kinds import fuzz_engine
 from fuzz.queries import client as clients
@@ -109,6 +109,14 @@ def test_an_engine_that_hangs_is_found(monkeypatch):
     example = written("SELECT t1.a AS x FROM t AS t1", sqlite("hangs"))
     with pytest.raises(WrongError, match="failed to apply: no reply within s"):
         example.run()
+
+
+def test_the_time_after_which_an_engine_hangs_is_a_setting(monkeypatch):
+    monkeypatch.setattr(clients, "REQUEST_TIMEOUT_S", 30.0)
+    settings_of([])
+    assert clients.REQUEST_TIMEOUT_S == 30.0
+    settings_of(["TIMEOUT=300"])
+    assert clients.REQUEST_TIMEOUT_S == 300.0
 
 
 def test_a_failure_is_shrunk_and_its_script_has_the_commits(monkeypatch):

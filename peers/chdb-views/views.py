@@ -66,6 +66,8 @@ def _source(query: exp.Expression) -> exp.Select:
             raise UnsupportedError(f"a {join.side or join.kind} join: a row that arrives may take rows of it back")
     if query.args.get("distinct") or query.find(exp.Window):
         raise UnsupportedError("DISTINCT, or a window function")
+    if query.args.get("having") and not (query.args.get("group") or query.find(exp.AggFunc)):
+        raise UnsupportedError("HAVING without an aggregate")
     return source
 
 

@@ -169,7 +169,7 @@ def _columns(query: exp.Select) -> _Columns:
     for clause in (*query.expressions, query.args.get("having"), query.args.get("order")):
         for each in clause.find_all(exp.AggFunc) if clause else ():
             aggregates[each.parent if isinstance(each.parent, exp.Filter) else each] = None
-    repeats = not (group or aggregates)
+    repeats = not (group or aggregates or query.args.get("having"))
     if repeats:
         given = [each.unalias() for each in query.expressions]
     is_grouped = bool(given)

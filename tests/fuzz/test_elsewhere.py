@@ -190,7 +190,7 @@ def test_an_engine_that_takes_insertions_only_is_given_no_deletions():
 
 
 @pytest.mark.parametrize(("diffs", "deletions"), [((1, 1), False), ((1, -1), True)])
-def test_an_engine_is_told_whether_rows_will_leave(diffs, deletions):
+def test_an_opened_query_says_whether_rows_will_leave(diffs, deletions):
     program = Mock()
     each = replace(TEXTS, stream=tuple(((1, "a"), time, diff) for time, diff in enumerate(diffs)), key=())
     Query(program, "SELECT 1", [each], [], None)

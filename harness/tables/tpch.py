@@ -30,6 +30,7 @@ from deltamark.harness.results import published
 from deltamark.harness.results.plausibility import doubt_of
 from deltamark.harness.results.record import SPREAD, Record
 from deltamark.harness.tables.comparisons import COMPARED, SUFFIX, beside_published, mean_of, side_by_side
+from deltamark.harness.tables.cost import cost_tables
 from deltamark.harness.tables.findings import findings_tables
 from deltamark.harness.tables.relation import Column, Relations, at, listed, literal, without_mean
 from deltamark.queries.sql_text import VARIANT
@@ -52,9 +53,10 @@ def made_tables(db: Relations, sf: str) -> list[Table]:
     if not db.latest:
         return []
     candidates = [
-        *findings_tables(db.records), *side_by_side(db), physical(db), product(db), *workers(db), variants(db),
-        from_sql(db), small(db), latency(db), *workloads(db), crossover(db), load(db), state(db), spread(db),
-        others(db), distributed(db), *(beside_published(db, sf, *each) for each in COMPARED if db.is_published),
+        *findings_tables(db.records), *side_by_side(db), *cost_tables(db), physical(db), product(db), *workers(db),
+        variants(db), from_sql(db), small(db), latency(db), *workloads(db), crossover(db), load(db), state(db),
+        spread(db), others(db), distributed(db),
+        *(beside_published(db, sf, *each) for each in COMPARED if db.is_published),
     ]  # fmt: skip
     return [with_reasons(table, db.latest) for table in candidates if table.rows]
 

@@ -66,6 +66,8 @@ def _source(query: exp.Expression) -> exp.Select:
             raise UnsupportedError(f"a {join.side or join.kind} join: a row that arrives may take rows of it back")
     if query.args.get("distinct") or query.find(exp.Window):
         raise UnsupportedError("DISTINCT, or a window function")
+    if query.args.get("having") and not (query.args.get("group") or query.find(exp.AggFunc)):
+        raise UnsupportedError("HAVING without an aggregate")
     return source
 
 
@@ -127,13 +129,18 @@ class _Columns:
         named += [(f"s{at}", each) for at, each in enumerate(self.others)]
         made.set("expressions", [exp.alias_(each.copy(), name) for name, each in named])
         made.set("group", exp.Group(expressions=[each.copy() for each in self.keys]) if self.keys else None)
-        for clause in ("having", "order", "limit"):
+        for clause in ("having", "order", "limit", "offset"):
             made.set(clause, None)
         return made
 
+    def _placed(self, each: exp.Expression) -> exp.Expression:
+        """Return what takes the place of an expression. A number in the order or the limit is none of the query's."""
+        is_number = isinstance(each, exp.Literal) and isinstance(each.parent, exp.Ordered | exp.Limit | exp.Offset)
+        return self.places[each].copy() if each in self.places and not is_number else each
+
     def reading(self, query: exp.Select) -> exp.Select:
         """Return the query that reads the rows of all views."""
-        made = query.transform(lambda each: self.places[each].copy() if each in self.places else each)
+        made = query.transform(self._placed)
         made.set("from_", exp.From(this=exp.to_table("answer")))
         made.set(
             "group", exp.Group(expressions=[self.places[each].copy() for each in self.keys]) if self.keys else None
@@ -164,7 +171,10 @@ def _columns(query: exp.Select) -> _Columns:
 
 
 def _state(aggregate: exp.Expression) -> tuple[str, exp.Expression]:
-    """Return the name of an aggregate in ClickHouse, and its state. One of no rows is NULL, except for a count."""
+    """Return the name of an aggregate in ClickHouse, and its state. One of no rows is NULL, except for a count.
+
+    The condition belongs to the name: a state to which it is added later, as in `sumStateIf`, forgets NULL.
+    """
     call, suffix, condition = aggregate, "", []
     if isinstance(aggregate, exp.Filter):
         call, suffix, condition = aggregate.this, "If", [aggregate.expression.this.copy()]
@@ -177,4 +187,4 @@ def _state(aggregate: exp.Expression) -> tuple[str, exp.Expression]:
         arguments = [exp.Anonymous(this="toNullable", expressions=[argument.copy()])]
     else:
         raise UnsupportedError(aggregate.sql(DIALECT))
-    return name, exp.Anonymous(this=f"{name}State{suffix}", expressions=[*arguments, *condition])
+    return f"{name}{suffix}", exp.Anonymous(this=f"{name}{suffix}State", expressions=[*arguments, *condition])

@@ -34,8 +34,8 @@ SETTINGS = {
 
 TYPES = {"int64": "BIGINT", "date32": "DATE", "string": "STRING"}
 
-GROUPS = re.compile(r"\bGROUP BY\s+([\w\s,]+)\Z")
-"""The groups at the end of a text: names of columns."""
+GROUPS = re.compile(r"\bGROUP BY\s+([\w\s,.]+)\Z")
+"""The groups at the end of a text: names of columns, which may have those of their tables before them."""
 
 
 class Sink:
@@ -182,10 +182,17 @@ def keys_of(body: str, frame: DataFrame) -> list[str] | None:
     if "HAVING" in body:
         raise RefusedError("HAVING: Spark emits no group that leaves the answer")
     found = GROUPS.search(body)
-    keys = [key.strip() for key in found[1].split(",")] if found else []
-    if missing := [key for key in keys if key not in frame.columns]:
-        raise RefusedError(f"the answer has no column {missing[0]}, by which the query groups")
-    return keys
+    if not found and "GROUP BY" in body:
+        raise RefusedError("groups by other expressions than columns")
+    return [_named(key.strip(), body, frame) for key in found[1].split(",")] if found else []
+
+
+def _named(key: str, body: str, frame: DataFrame) -> str:
+    """Return the column of the answer that is a key of the groups."""
+    names = [key, *re.findall(rf"(?<![\w.]){re.escape(key)} AS (\w+)", body)]
+    if found := [each for each in names if each in frame.columns]:
+        return found[0]
+    raise RefusedError(f"the answer has no column {key}, by which the query groups")
 
 
 def _decimal(type_: str) -> str:

@@ -23,6 +23,7 @@ from deltamark.harness.cli.parser import Parser
 from deltamark.harness.engines.external import named
 from deltamark.harness.engines.peers import PEERS
 from fuzz.kinds import KINDS, fuzz_engine
+from fuzz.queries import client as clients
 from fuzz.watch import FuzzSettings, explore
 
 SECONDS = 60
@@ -38,8 +39,10 @@ def settings_of(words: Sequence[str]) -> FuzzSettings:
     add("--seed", type=whole(0, MOST_EXAMPLES), metavar="N", help="seed of the first example (default: any)")
     add("--kinds", type=kinds, default=list(KINDS), metavar="NAMES", help=f"of {','.join(KINDS)} (default all)")
     add("--engine", metavar="NAME", help="run the kind queries on an engine of others: a peer, or exec:PROGRAM")
+    add("--timeout", type=whole(1, MOST_SECONDS), metavar="N", help="after how many seconds an engine of others hangs")
     add("--processes", type=whole(1, MOST_PROCESSES), default=2, metavar="N", help="how many at once (default 2)")
     chosen = parser.parse_settings(words)
+    clients.REQUEST_TIMEOUT_S = float(chosen.timeout or clients.REQUEST_TIMEOUT_S)
     engine = "" if chosen.engine is None else known_text_engine(chosen.engine, chosen.kinds)
     seconds = chosen.seconds or (inf if chosen.examples else SECONDS)
     seed = random.getrandbits(SEED_BITS) if chosen.seed is None else chosen.seed

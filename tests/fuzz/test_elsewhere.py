@@ -9,6 +9,7 @@ import subprocess
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
+from unittest.mock import Mock
 
 import pytest
 from support.harness.programs import EXAMPLE, STREAM
@@ -18,16 +19,16 @@ from support.random_plans.choices import Seeded
 from deltamark.dataflow.types import SHORT, Field, Schema, integer
 from deltamark.harness.engines.peers import peer
 from fuzz import kinds
-from fuzz.__main__ import main
+from fuzz.__main__ import main, settings_of
 from fuzz.example import WrongError
 from fuzz.kinds import fuzz_engine
 from fuzz.queries import client as clients
-from fuzz.queries.client import client, keeps_key, relation, single
-from fuzz.queries.elsewhere import Elsewhere, example_elsewhere, learnt
+from fuzz.queries.client import Query, client, keeps_key, relation, single
+from fuzz.queries.elsewhere import DELETIONS, Elsewhere, example_elsewhere, learnt
 from fuzz.queries.example import database
 from fuzz.queries.learned import Learnt
 from fuzz.queries.parts import Part, clause, listed, without
-from fuzz.queries.portable import PORTABLE, features, portable
+from fuzz.queries.portable import PORTABLE, features, first_rows, is_total, portable
 from fuzz.queries.tables import ROWS, Table
 from fuzz.tally import TALLY
 from fuzz.watch import FuzzSettings, explore
@@ -110,6 +111,14 @@ def test_an_engine_that_hangs_is_found(monkeypatch):
         example.run()
 
 
+def test_the_time_after_which_an_engine_hangs_is_a_setting(monkeypatch):
+    monkeypatch.setattr(clients, "REQUEST_TIMEOUT_S", 30.0)
+    settings_of([])
+    assert clients.REQUEST_TIMEOUT_S == 30.0
+    settings_of(["TIMEOUT=300"])
+    assert clients.REQUEST_TIMEOUT_S == 300.0
+
+
 def test_a_failure_is_shrunk_and_its_script_has_the_commits(monkeypatch):
     monkeypatch.setattr("fuzz.shrink.MOST_SECONDS", 5.0)
     monkeypatch.setattr("fuzz.watch.MAX_WAITING", 0)  # only the first failure of a kind is made smaller
@@ -172,6 +181,33 @@ def test_most_texts_are_accepted_after_a_while():
 def test_an_engine_without_null_is_soon_given_none():
     found = tried(sqlite("right", "NULL"), range(60))
     assert found[-20:].count("refused") < found[:20].count("refused")
+
+
+def test_an_engine_that_takes_insertions_only_is_given_no_deletions():
+    assert not peer("spark-native").manifest.deletions
+    examples = [example_elsewhere(Seeded(seed), "spark-native") for seed in range(20)]
+    assert not [each for each in examples if DELETIONS in each.features()]
+
+
+@pytest.mark.parametrize(("diffs", "deletions"), [((1, 1), False), ((1, -1), True)])
+def test_an_opened_query_says_whether_rows_will_leave(diffs, deletions):
+    program = Mock()
+    each = replace(TEXTS, stream=tuple(((1, "a"), time, diff) for time, diff in enumerate(diffs)), key=())
+    Query(program, "SELECT 1", [each], [], None)
+    assert program.open.call_args.args[0].deletions == deletions
+
+
+def test_the_first_rows_are_those_of_a_total_order():
+    """Without all columns in its order, a text has several right answers: it is no smaller form of a fault."""
+    drawn = [each for seed in range(200) for each in first_rows(example_elsewhere(Seeded(seed), LEARNT).query)]
+    assert len(drawn) > 5
+    assert any(map(is_total, drawn))
+    ordered = max(filter(is_total, drawn), key=lambda each: len(list(each.pieces[2].parts())))
+    smaller = replace(ordered.pieces[2], pieces=ordered.pieces[2].pieces[2:])
+    assert not is_total(replace(ordered, pieces=(*ordered.pieces[:2], smaller, *ordered.pieces[3:])))
+    less = replace(written("", sqlite()), query=replace(ordered, pieces=(ordered.pieces[0], " ORDER BY ", listed([]))))
+    less.run()
+    assert TALLY["unfit: an order that leaves rows equal"] == 1
 
 
 def test_the_blame_for_a_refused_text_falls_on_what_no_accepted_text_had():

@@ -28,7 +28,7 @@ from fuzz.queries.client import DIGITS, Answer, Query, client
 from fuzz.queries.example import NAMES, Queries, UnfitError, answer_of, general, refuse_large, rows_at
 from fuzz.queries.learned import Learnt
 from fuzz.queries.parts import Part, placed
-from fuzz.queries.portable import LETTERS, NEVER, features, portable
+from fuzz.queries.portable import LETTERS, NEVER, features, first_rows, is_total, portable
 from fuzz.queries.script import read_by_text, script
 from fuzz.queries.tables import Row, Table, table, values_of
 from fuzz.queries.writer import read_by
@@ -95,6 +95,8 @@ class Elsewhere(Queries):
         return found
 
     def _types(self, text: str) -> list[str]:
+        if not all(map(is_total, first_rows(self.query))):
+            raise UnfitError("an order that leaves rows equal")
         try:
             return super()._types(text)
         except WrongError as error:
@@ -219,7 +221,8 @@ def table_features(given: Table) -> set[str]:
 def example_elsewhere(choices: Choices, engine: str) -> Elsewhere:
     """Draw tables with changes, and a portable query of them, mostly without features that the engine refuses."""
     differs = peer(engine).manifest.differs if engine in PEERS else {}
-    avoided = frozenset({*NEVER, *differs, *learnt(engine).avoided(choices)})
+    never = NEVER if named.greeting(engine).deletions else {*NEVER, DELETIONS}
+    avoided = frozenset({*never, *differs, *learnt(engine).avoided(choices)})
     times = sorted({choices.pick([0, 0, 1]), *(1 + choices.place(9) for _ in range(choices.pick([3, 5, 7])))})
     tables = tuple(_table(choices, name, times, avoided) for name in NAMES[: choices.pick([2, 2, 1, 3])])
     for _ in range(MOST_DRAWS):

@@ -64,6 +64,29 @@ def _with_nulls_last(part: Part) -> Part:
     return replace(part, pieces=pieces)
 
 
+def first_rows(query: Part) -> Iterator[Part]:
+    """Yield the parts of a query that are the first rows of another."""
+    return (part for part, _ in placed(query) if part.construct == "ORDER BY LIMIT")
+
+
+def is_total(ordered: Part) -> bool:
+    """Return whether the order of the first rows has all columns: otherwise any of equal rows may be among them.
+
+    It has when the query is drawn. Columns of the order may have been left out since then, to make the text smaller.
+    """
+    given, _, order = ordered.pieces[:3]
+    assert isinstance(given, Part)
+    assert isinstance(order, Part)
+    return {each.pieces[0] for _, each in order.parts()} == {str(at) for at in range(1, _width(given) + 1)}
+
+
+def _width(query: Part) -> int:
+    """Count the columns of a query, which are its first list; 0 if it has none."""
+    if query.sort == "list":
+        return len(list(query.parts()))
+    return next((width for _, each in query.parts() if (width := _width(each))), 0)
+
+
 def features(query: Part) -> Iterator[str]:
     """Yield the features of a query: its constructs, and those of conditions with the clause that they stand in."""
     for part, clause in placed(query):

@@ -14,6 +14,8 @@ from deltamark.harness.console.table import FORMATS, NOTHING, Table, brief, rate
 from deltamark.harness.results import published
 from deltamark.harness.results.record import EngineInfo, latest
 from deltamark.harness.suites.grid import GridSettings, grid_cells
+from deltamark.harness.tables import cost
+from deltamark.harness.tables.cost import Prices
 from deltamark.harness.tables.relation import Relations
 from deltamark.harness.tables.tpch import crossover_size, tables
 
@@ -82,6 +84,48 @@ def test_workers_and_workloads_of_engines_have_lines_of_their_own():
 def test_engines_of_this_project_alone_have_no_table_of_engines():
     records = [record("q01", 1, 1000), record("q01", 1, 1000, engine="duckdb")]
     assert not [each for each in tables(records, "1") if each.name.startswith("engines")]
+
+
+PRICES = Prices("EUR", "a test", vcpu_hour=36.0, gb_hour=3.6)
+"""A hundredth for a second of a core, and a thousandth for that of a GB."""
+
+
+@pytest.fixture
+def priced(monkeypatch):
+    monkeypatch.setattr(cost, "prices", lambda: PRICES)
+
+
+@pytest.mark.usefixtures("priced")
+def test_a_cost_is_that_of_the_cpu_time_and_the_memory_of_the_fastest_run():
+    ours = changed(record("q01", 1, 1000), seconds=[3.0, 2.0], cpu=[9.0, 6.0], peak_bytes=10**10, tuples=2_000_000)
+    made = table([ours], "cost")
+    assert made.headers == ["engine", "queries", "1 x 1000", "EUR"]
+    assert texts(made.rows[0]) == ["embedded", "1", "3.00 s", "40.0"]
+
+
+@pytest.mark.usefixtures("priced")
+def test_the_cost_of_an_external_engine_is_that_in_its_clock():
+    theirs = changed(other("q01", 1, 1000, 2.0), cpu=[90.0], timed_cpu=[6.0], untimed_cpu=[84.0])
+    assert table([record("q01", 1, 1000), theirs], "cost").rows[0][2].text == "1.00 s"
+    older = changed(theirs, timed_cpu=[], untimed_cpu=[])
+    assert table([older], "cost").rows[0][2].text == "15.0 s"
+
+
+@pytest.mark.usefixtures("priced")
+def test_the_cost_of_engines_is_a_mean_over_queries():
+    records = [changed(record(name, 1, 100_000), cpu=[cpu]) for name, cpu in (("q01", 6.0), ("q02", 24.0))]
+    records.append(changed(record("q01", 100_000, 1), cpu=[6.0]))
+    assert texts(table(records, "cost").rows[0]) == ["embedded", "2", "2.00 s", "20.0", "1.00 s (1)", "10.0 (1)"]
+
+
+def test_nexmark_stands_beside_the_cpu_time_of_flink():
+    made = table([record("q0", 1, 100_000, benchmark="nexmark", cpu=[2.0], tuples=920_000)], "cost-flink")
+    assert made.headers == ["query", "embedded", "Flink / it", "Flink"]
+    assert texts(made.rows[0]) == ["q0", "2.00 s", "3.23x", "6.45 s"]
+
+
+def test_prices_can_be_read():
+    assert cost.prices().vcpu_hour > cost.prices().gb_hour > 0
 
 
 def test_the_table_of_products_has_the_columns_of_the_post():

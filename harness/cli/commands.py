@@ -15,13 +15,17 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
+import shlex
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from deltamark.errors import unknown
 from deltamark.harness.cli.parser import Parser
+
+PROGRAM = "python -m harness"
 
 TOPICS: Mapping[str, str] = {
     "queries": "Queries", "data": "Data", "measure": "Measuring", "results": "Results",
@@ -94,6 +98,20 @@ def load(name: str) -> Command:
     listed = _LISTED[name]
     importlib.import_module(f"deltamark.harness.cli.{listed.topic}.{listed.module}")
     return _DECLARED[name]
+
+
+def call(words: Sequence[str]) -> int:
+    """Run a command with its settings, as a user types them; return its exit code. `argv` is the line of the user."""
+    name, *settings = words
+    if name not in NAMES:
+        raise unknown("command", name, NAMES)
+    command = load(name)
+    parser = Parser(f"{PROGRAM} {name}", command.help)
+    parser.general.add_argument("--debug", action="store_true", help="print the traceback of an error")
+    command.options(parser)
+    args = parser.parse_settings(settings)
+    args.argv = shlex.join([*PROGRAM.split(), *words])
+    return command.run(args)
 
 
 def overview() -> str:

@@ -15,9 +15,8 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from deltamark import __version__
-from deltamark.errors import DeltamarkError, refused, unknown
+from deltamark.errors import DeltamarkError, refused
 from deltamark.harness.cli import commands
-from deltamark.harness.cli.parser import Parser
 from deltamark.harness.console.console import INTERRUPTED
 
 OWN_PACKAGES = ("datagen", "dataflow", "database", "deltamark", "harness", "queries")
@@ -79,8 +78,7 @@ def _first_line(error: BaseException) -> str:
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
-PROGRAM = "python -m harness"
-FOOTER = f"Settings of a command: {PROGRAM} COMMAND --help"
+FOOTER = f"Settings of a command: {commands.PROGRAM} COMMAND --help"
 
 WRITE_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 """Errors of a write to an open file, which name no file."""
@@ -156,22 +154,15 @@ def _open_streams() -> None:
 def _run(words: list[str]) -> int:
     if not words or words[0].startswith("-"):
         return _run_without_command(words)
-    name, *rest = words
-    if name not in commands.NAMES:
-        raise unknown("command", name, commands.NAMES)
-    command = commands.load(name)
-    parser = Parser(f"{PROGRAM} {name}", command.help)
-    parser.general.add_argument("--debug", action="store_true", help="print the traceback of an error")
-    command.options(parser)
-    return command.run(parser.parse_settings(rest))
+    return commands.call(words)
 
 
 def _run_without_command(words: list[str]) -> int:
     match words:
         case [] | ["-h"] | ["--help"]:
-            print(f"usage: {PROGRAM} COMMAND [NAME=value ...]\n\n{commands.overview()}\n{FOOTER}")
+            print(f"usage: {commands.PROGRAM} COMMAND [NAME=value ...]\n\n{commands.overview()}\n{FOOTER}")
         case ["--version"]:
             print(f"deltamark {__version__}")
         case _:
-            raise DeltamarkError("cannot read the command", words[0], f"see {PROGRAM} --help")
+            raise DeltamarkError("cannot read the command", words[0], f"see {commands.PROGRAM} --help")
     return 0

@@ -60,7 +60,7 @@ def add_bench(parser: argparse.ArgumentParser) -> None:
 
 def suite_of(args: argparse.Namespace) -> Suite:
     """Return the suite with the given settings."""
-    others = ("suite", "results", "repo", "debug")
+    others = ("suite", "results", "repo", "debug", "argv")
     suite = SUITES[args.suite].of({name: value for name, value in vars(args).items() if name not in others})
     if args.repo is not None:
         _check_repository(args.repo, getattr(args, "engines", ()))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import os
 import shlex
-import sys
 import time
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
@@ -62,7 +61,7 @@ def _run(suite: Suite, args: Namespace) -> int:
     with store.writing(directory) as writer:
         suite.cells()  # reject wrong names before any data is made
         suite.make_data()
-        header = _header(facts, args.repo)
+        header = _header(facts, args)
         plan = suite.plan(store.read(directory).records, header["session"], args.repo)
         say_folded(f"{plan_line(plan, suite.headline(plan))}\n{session_header(header)}")
         for warning in machine.warnings(facts):
@@ -121,13 +120,13 @@ def _command(name: str, selection: str, args: Namespace) -> str:
     return " ".join(filter(None, (name, selection, results)))
 
 
-def _header(facts: Facts, repository: Path | None) -> Header:
+def _header(facts: Facts, args: Namespace) -> Header:
     started = dt.datetime.now(dt.UTC).isoformat(timespec="seconds")
     header: Header = {
         "session": f"{started}-{os.getpid()}", "started": started, "machine": facts, "versions": machine.versions(),
         "java": machine.java(), "commit": machine.commit(),
-        "argv": shlex.join(["python", "-m", "harness", *sys.argv[1:]]),
+        "argv": args.argv,
     }  # fmt: skip
-    if repository is not None:
-        header["repository"] = f"{repository_name(repository)} {machine.commit(repository)}"
+    if args.repo is not None:
+        header["repository"] = f"{repository_name(args.repo)} {machine.commit(args.repo)}"
     return header

@@ -6,15 +6,13 @@ import argparse
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from decimal import Decimal
 from pathlib import Path
 
 from deltamark.errors import DeltamarkError, naming
 from deltamark.harness.benchmarks.cell import CROSSOVER, THROUGHPUT
 from deltamark.harness.cli.commands import command
-from deltamark.harness.cli.options import add_sf
-from deltamark.harness.cli.results.tables import add_machine, directory, records
-from deltamark.harness.cli.sweep_options import add_results, add_suite
+from deltamark.harness.cli.results.tables import add_machine, directory
+from deltamark.harness.cli.sweep_options import add_results
 from deltamark.harness.console.console import say
 from deltamark.harness.console.table import Table, brief, folded, markdown
 from deltamark.harness.report.chart import Area, Axes, Axis, Frame, Log, Row, drawn, grid, look
@@ -28,7 +26,7 @@ from deltamark.harness.system.machine import Header
 from deltamark.harness.tables.tpch import growth, tables
 
 ROOT = machine.ROOT
-PAGE, REFERENCE = ROOT / "docs" / "results.md", "reference"
+PAGE, REFERENCE = ROOT / "docs" / "results.md", ROOT / "results" / "reference"
 FIGURE = ROOT / "docs" / "figures" / "maintain-or-recompute.svg"
 FIGURE_SF = "1"
 BEGIN, END = "<!-- tables: made by make readme -->\n", "<!-- end of tables -->\n"
@@ -39,11 +37,9 @@ Headers = Mapping[str, Header]
 
 
 def options(parser: argparse.ArgumentParser) -> None:
-    add_suite(parser)
-    add_sf(parser)
     add_results(parser)
     add_machine(parser)
-    parser.set_defaults(sf=Decimal(1), machine=REFERENCE)
+    parser.set_defaults(results=REFERENCE.parent, machine=REFERENCE.name)
 
 
 @command("readme", options)
@@ -52,14 +48,14 @@ def run(args: argparse.Namespace) -> int:
 
     The records lie in results/reference; the tables go between the markers of the page.
 
-    `make readme MACHINE=...` first replaces the reference of one suite by the last records of that directory of
-    results.
+    `make readme RESULTS=... MACHINE=...` first puts the last records of that directory of results in place of those of
+    the same cells.
     """
-    reference = args.results / REFERENCE
-    if directory(args) != reference:
-        _replace_reference(args, reference)
-    _write(PAGE, with_tables(PAGE.read_text(encoding="utf-8"), section(reference)))
-    if svg := figure(reference):
+    measured = directory(args).resolve()
+    if measured != REFERENCE:
+        _replace(REFERENCE, measured)
+    _write(PAGE, with_tables(PAGE.read_text(encoding="utf-8"), section(REFERENCE)))
+    if svg := figure(REFERENCE):
         _write(FIGURE, svg)
     return 0
 
@@ -70,11 +66,12 @@ def _write(path: Path, content: str) -> None:
     say(f"written from the reference records: {path}")
 
 
-def _replace_reference(args: argparse.Namespace, reference: Path) -> None:
-    """Replace the reference of a suite by the last record of each of its cells, and the headers of their sessions."""
-    others = [record for record in store.read(reference).records if record.suite != args.suite]
-    kept = [*others, *latest(records(args))]
-    headers = store.sessions(reference) | store.sessions(directory(args))
+def _replace(reference: Path, measured: Path) -> None:
+    """Put the last records of a directory of results in place of those of the same cells, with their sessions."""
+    new = latest(store.read(measured).records)
+    cells = {record.cell for record in new}
+    kept = [*(record for record in store.read(reference).records if record.cell not in cells), *new]
+    headers = store.sessions(reference) | store.sessions(measured)
     for name in (store.RECORDS, store.FINDINGS, store.SESSIONS):
         (reference / name).unlink(missing_ok=True)
     with store.writing(reference) as writer:

@@ -13,9 +13,10 @@ from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.operators.aggregate import Aggregate
 from deltamark.dataflow.operators.at_most_one import AtMostOne
 from deltamark.dataflow.operators.consolidate import Consolidate
-from deltamark.dataflow.operators.distribution import FIRST, WHOLE
+from deltamark.dataflow.operators.distribution import FIRST, SLICED, WHOLE
 from deltamark.dataflow.operators.input import Input
 from deltamark.dataflow.operators.join import Join
+from deltamark.dataflow.operators.linear import Filter
 from deltamark.dataflow.operators.moving_threshold import MovingThreshold
 from deltamark.dataflow.operators.node import walk
 from deltamark.dataflow.operators.null_row import NullRow
@@ -105,7 +106,7 @@ def test_an_operator_with_state_has_equal_rows_at_one_worker(case, workers):
 
 
 @given(cases(), st.integers(2, 4))
-def test_only_rows_that_every_worker_has_are_dealt(case, workers):
+def test_only_rows_that_every_worker_has_or_chooses_from_its_slice_are_dealt(case, workers):
     pruned = prune({"answer": case.collection.node})
     partitioned = partition(pruned, workers)
     dealt = {
@@ -114,7 +115,10 @@ def test_only_rows_that_every_worker_has_are_dealt(case, workers):
         for below, exchange in zip(node.inputs, each.exchanges, strict=True)
         if exchange is not None
     }
-    assert all(flag == (partitioned.operators[below].distribution == WHOLE) for below, flag in dealt.items())
+    for below, is_dealt in dealt.items():
+        distribution = partitioned.operators[below].distribution
+        chooses = isinstance(below, Filter) and isinstance(below.rows, Input) and distribution == SLICED
+        assert is_dealt == (distribution == WHOLE or chooses)
 
 
 @pytest.mark.parametrize("workers", [1, 3])

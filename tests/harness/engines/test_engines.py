@@ -123,6 +123,15 @@ def test_the_memory_of_a_checked_run_is_touched_before_the_first_timed_run_and_i
     assert found.peak_bytes < alone.peak_bytes + (1 << 28)
 
 
+@pytest.mark.parametrize(("seconds", "runs"), [(1e-9, 1), (float("inf"), 2)])
+def test_a_slow_cell_is_run_again_if_there_is_time_because_its_first_run_has_fresh_memory(
+    chunked, monkeypatch, seconds, runs
+):
+    monkeypatch.setattr("deltamark.harness.measure.runs.MAX_REPEATED_S", 1e-9)
+    monkeypatch.setattr("deltamark.harness.measure.runs.MAX_TIMED_S", seconds)
+    assert len(outcome(chunked, Cell("q04", "0.001", physical=500), runs=3).seconds) == runs
+
+
 def test_a_sampled_run_ends_in_the_state_of_a_full_run(chunked):
     cell = Cell("q15", "0.001", physical=1)
     whole, part = (outcome(chunked, cell.but(sample=sample), 1) for sample in (0, 50))

@@ -18,7 +18,7 @@ DEADLINES = {
 """Modules that wait for a process or a file, up to a deadline."""
 
 PROGRESS = {
-    "cli/measure/bench.py", "cli/queries/check.py", "compare/gate.py", "console/progress.py",
+    "cli/measure/bench.py", "cli/measure/reference.py", "cli/queries/check.py", "compare/gate.py", "console/progress.py",
     "suites/reporter.py",
 }  # fmt: skip
 """Modules that print how long a command has taken, or will take."""

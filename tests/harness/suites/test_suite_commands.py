@@ -47,16 +47,17 @@ def test_results_show_the_suites_that_have_records(kept, tmp_path):
     assert "Sharing" not in shown
 
 
-def test_the_reference_of_a_suite_is_replaced_and_others_stay(kept, monkeypatch, tmp_path):
+def test_reference_records_of_the_same_cells_are_replaced_and_others_stay(kept, monkeypatch, tmp_path):
     monkeypatch.setattr(readme, "PAGE", tmp_path / "results.md")
+    monkeypatch.setattr(readme, "REFERENCE", tmp_path / "reference")
     readme.PAGE.write_text(f"# before\n{readme.BEGIN}old\n{readme.END}after\n")
-    with store.writing(kept / readme.REFERENCE) as writer:
+    with store.writing(readme.REFERENCE) as writer:
         writer.add([load(), changed(measured()[0], row="old")])
         writer.add_session(HEADER)
-    assert main(["readme", "SUITE=graph", f"RESULTS={kept}", "MACHINE=machine"]) == 0
-    stored = store.read(kept / readme.REFERENCE).records
+    assert main(["readme", f"RESULTS={kept}", "MACHINE=machine"]) == 0
+    stored = store.read(readme.REFERENCE).records
     assert [record.row for record in stored] == ["1 x 1000", *MOTIFS]
-    command = store.sessions(kept / readme.REFERENCE)["session"]["argv"]
+    command = store.sessions(readme.REFERENCE)["session"]["argv"]
     assert command == "python -m harness bench SUITE=graph --runs 1", "paths are left out"
     written = readme.PAGE.read_text()
     assert written.startswith("# before\n")

@@ -123,9 +123,14 @@ def moment(term: Moment, rows: int, *sums: int) -> int:
     ]
     if len(comoments) > 1:
         shared, one, other = comoments
-        return stored_double(shared / math.sqrt(one * other) if one and other else math.nan)
+        return stored_double(shared / root(one * other) if one and other else math.nan)
     found = comoments[0] / (float(rows) * (rows - (term.function in OF_SAMPLES)) * 10**term.scale)
-    return stored_double(math.sqrt(found) if term.function in ROOTS else found)
+    return stored_double(root(found) if term.function in ROOTS else found)
+
+
+def root(number: float) -> float:
+    """Return a square root; of the negative variance of rows that were deleted before they came, no number."""
+    return math.sqrt(number) if number >= 0 else math.nan
 
 
 def double_of(stored: int) -> float:

@@ -167,7 +167,7 @@ def test_a_file_is_open_once(path):
             connect(path, durable=True)
         code = f"from deltamark import connect; connect({str(path)!r})"
         other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, check=False)
-        assert "DeltamarkError: a database that another connection has open" in other.stderr
+        assert "OperationalError: a database that another connection has open" in other.stderr
         con.execute("INSERT INTO t VALUES (1)")
     with connect(path) as con:
         assert con.execute("FROM t").fetchall() == [(1,)]

@@ -44,7 +44,7 @@ rate: .venv/ready  ## the suite of rates: the highest rate that an engine sustai
 fuzz: .venv/ready  ## random plans on every engine, in checked kernels: make fuzz SECONDS=600 KINDS=worker,together SEED=1, or random SQL on an engine of others: ENGINE=turso
 	@DELTAMARK_CHECKED=1 PYTHONHASHSEED=0 PYTHONPATH=tests $(IN)python -m fuzz $(SETTINGS)
 
-ibis: .venv/ready  ## ibis' own tests of backends, run against databases (about five minutes)
+ibis: .venv/ready  ## ibis' own tests of backends, run against databases (a few minutes)
 	@PYTHONPATH=tests $(IN)python -m ibis_suite
 
 check: lint types test  ## what continuous integration runs

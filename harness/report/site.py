@@ -60,7 +60,7 @@ class EngineRow:
     """Whether the engine runs each query again, as it declares or as its certificates say."""
     folder: str
     clock: str
-    """What its clock includes; empty if its page does not say it."""
+    """The text of its page about the clock; empty if there is none."""
     faults: Sequence[str] = ()
     """The reasons of the answers that its manifest knows to be wrong."""
     refuses: int = 0

@@ -21,7 +21,7 @@ from deltamark.errors import DeltamarkError, naming
 from deltamark.harness.results.record import Record, upgraded
 from deltamark.harness.system.machine import Header
 
-RECORDS, FINDINGS, SESSIONS = "records.jsonl", "findings.jsonl", "sessions.jsonl"
+RECORDS, SESSIONS = "records.jsonl", "sessions.jsonl"
 LOCK, STOP = "lock", "STOP"
 
 Parsed = TypeVar("Parsed")
@@ -98,9 +98,9 @@ def _ends_with_newline(path: Path) -> bool:
 
 
 def read(directory: Path) -> StoredRecords:
-    """Read all records of a machine, those of the older file first."""
-    stored = [read_lines(_lines(directory / name), directory / name) for name in (FINDINGS, RECORDS)]
-    return StoredRecords([record for each in stored for record in each.records], sum(each.foreign for each in stored))
+    """Read all records of a machine."""
+    path = directory / RECORDS
+    return read_lines(_lines(path), path)
 
 
 def read_lines(lines: Iterable[bytes], path: Path) -> StoredRecords:

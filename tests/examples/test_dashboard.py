@@ -129,6 +129,7 @@ UNTIL = """new Promise((done) => {{
   const look = () => ({}) ? done(true) : setTimeout(look, 20);
   look();
 }})"""
+TILES = "[...document.querySelectorAll('.tile strong')].map((each) => Number(each.textContent))"
 CUSTOMERS = "[...document.querySelectorAll('#best_customers tr')].map((row) => Number(row.cells[0].textContent))"
 
 
@@ -142,8 +143,8 @@ def test_the_page_shows_the_views_as_they_change(served, shown):
         expected = json.dumps([number for (number,) in best])
         assert shown.run(UNTIL.format(f"JSON.stringify({CUSTOMERS}) === '{expected}'.replaceAll(' ', '')"))
     orders = con.execute("SELECT orders FROM orders_by_status ORDER BY status").fetchall()
-    tiles = shown.run("[...document.querySelectorAll('.tile strong')].map((each) => Number(each.textContent))")
-    assert tiles == [number for (number,) in orders]
+    expected = json.dumps([number for (number,) in orders])
+    assert shown.run(UNTIL.format(f"JSON.stringify({TILES}) === '{expected}'.replaceAll(' ', '')"))
     assert shown.run("document.querySelectorAll('#revenue_by_category .bar').length") == 5
     for width in (400, 800, 1600):
         shown.screen(width, 900)

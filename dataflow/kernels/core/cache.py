@@ -92,6 +92,8 @@ class Cache(FunctionCache):
     """Numba's cache of a function, with verified files if the function has a `Locator`."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
+        if not config.CACHE_LOCATOR_CLASSES:  # type: ignore[attr-defined]  # numba forgets it if its variables change
+            config.CACHE_LOCATOR_CLASSES = f"{Locator.__module__}.{Locator.__name__},{OTHERS}"  # type: ignore[attr-defined]
         super().__init__(function)
         self._is_ours = isinstance(self._impl.locator, Locator)
         if self._is_ours:
@@ -109,8 +111,6 @@ class Cache(FunctionCache):
 def install() -> None:
     """Make numba use this cache. Numba has a setting for the locators of files, but none for the way they are read."""
     dispatcher.FunctionCache = Cache  # type: ignore[attr-defined]
-    if not config.CACHE_LOCATOR_CLASSES:  # type: ignore[attr-defined]
-        config.CACHE_LOCATOR_CLASSES = f"{Locator.__module__}.{Locator.__name__},{OTHERS}"  # type: ignore[attr-defined]
 
 
 def _read(path: str) -> bytes:

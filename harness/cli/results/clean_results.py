@@ -11,7 +11,7 @@ from deltamark.harness.cli.sweep_options import add_results
 from deltamark.harness.console.console import say
 from deltamark.harness.results import store
 
-FILES = (store.RECORDS, store.FINDINGS, store.SESSIONS, "report.html")
+FILES = (store.RECORDS, store.SESSIONS, "report.html")
 
 
 def options(parser: argparse.ArgumentParser) -> None:

@@ -72,7 +72,7 @@ def _replace(reference: Path, measured: Path) -> None:
     cells = {record.cell for record in new}
     kept = [*(record for record in store.read(reference).records if record.cell not in cells), *new]
     headers = store.sessions(reference) | store.sessions(measured)
-    for name in (store.RECORDS, store.FINDINGS, store.SESSIONS):
+    for name in (store.RECORDS, store.SESSIONS):
         (reference / name).unlink(missing_ok=True)
     with store.writing(reference) as writer:
         writer.add(kept)

@@ -27,7 +27,7 @@ BROKEN = [
 ]
 
 
-@pytest.mark.parametrize("name", [store.RECORDS, store.FINDINGS, store.SESSIONS])
+@pytest.mark.parametrize("name", [store.RECORDS, store.SESSIONS])
 @pytest.mark.parametrize("content", BROKEN)
 def test_a_file_of_results_with_foreign_lines_is_an_error(tmp_path, capsys, name, content):
     shutil.copytree(REFERENCE, tmp_path / "m")
@@ -43,7 +43,7 @@ def test_a_file_of_results_with_foreign_lines_is_an_error(tmp_path, capsys, name
         (store.RECORDS, ["history"]),
         (store.RECORDS, ["export", "FORMAT=csv", "MACHINE=m"]),
         (store.RECORDS, ["report", "MACHINE=m"]),
-        (store.FINDINGS, ["tables", "SUITE=graph", "MACHINE=m"]),
+        (store.RECORDS, ["tables", "SUITE=graph", "MACHINE=m"]),
     ],
 )
 def test_a_record_without_an_iso_time_is_an_error(tmp_path, capsys, name, command, at):
@@ -54,15 +54,14 @@ def test_a_record_without_an_iso_time_is_an_error(tmp_path, capsys, name, comman
     assert f"{name}, line 2: `at` is not an ISO time: '{at}'; remove that line" in errors
 
 
-@pytest.mark.parametrize("name", [store.RECORDS, store.FINDINGS, store.SESSIONS])
+@pytest.mark.parametrize("name", [store.RECORDS, store.SESSIONS])
 @pytest.mark.parametrize("tail", [b'{"version', b"\xc3", b"{}", b"\x00\x00"])
 def test_a_line_that_a_crash_cut_off_is_left_out(tmp_path, name, tail):
     (tmp_path / name).write_bytes((REFERENCE / name).read_bytes() + tail)
     if name == store.SESSIONS:
         assert store.sessions(tmp_path) == store.sessions(REFERENCE)
         return
-    of_kind = [each for each in store.read(REFERENCE).records if (each.suite == THROUGHPUT) == (name == store.RECORDS)]
-    assert store.read(tmp_path).records == of_kind
+    assert store.read(tmp_path).records == store.read(REFERENCE).records
 
 
 def lines(name: str, **of: str) -> list[dict[str, object]]:
@@ -73,16 +72,17 @@ def lines(name: str, **of: str) -> list[dict[str, object]]:
 @pytest.mark.parametrize(
     ("name", "of", "command"),
     [
-        (store.RECORDS, {"query": "q01", "workload": "insert"}, ["tables"]),
+        (store.RECORDS, {"suite": THROUGHPUT}, ["tables"]),
         (store.SESSIONS, {}, ["report"]),
-        *((store.FINDINGS, {"suite": suite}, ["tables", f"SUITE={suite}"]) for suite in ("graph", "loops", "shared")),
+        *((store.RECORDS, {"suite": suite}, ["tables", f"SUITE={suite}"]) for suite in ("graph", "loops", "shared")),
     ],
 )
 def test_a_changed_line_of_results_is_an_error_or_can_be_shown(tmp_path, capsys, name, of, command):
     first, *others = lines(name, **of)
     (tmp_path / "m").mkdir()
-    (tmp_path / "m" / store.RECORDS).write_text("".join(json.dumps(line) + "\n" for line in lines(store.RECORDS)[:3]))
-    words = [*command, f"RESULTS={tmp_path}", "MACHINE=m", f"SF={lines(store.RECORDS)[0]['sf']}"]
+    measured = lines(store.RECORDS, suite=THROUGHPUT)[:3]
+    (tmp_path / "m" / store.RECORDS).write_text("".join(json.dumps(line) + "\n" for line in measured))
+    words = [*command, f"RESULTS={tmp_path}", "MACHINE=m", "SF=1"]
     for what, mutant in mutants(first, every=48):
         text = "".join(json.dumps(line) + "\n" for line in (mutant, *others[:3]))
         (tmp_path / "m" / name).write_text(text)

@@ -36,7 +36,7 @@ from deltamark.dataflow.operators.arrangement import GROWING
 
 def arrangement_of(blocks, rows, *, hashed):
     time, diff, key, value = rows.cells
-    names = ("lists", "pending", "debts", "used", "next", "skips", *GROWING)
+    names = ("lists", "pending", "debts", "used", "next", "skips", "newest", *GROWING)
     arrays = {name: blocks.room() for name in names}
     return blocks.block(
         ArrangementBlock, size=rows.size, time=time, diff=diff, key=key, keys=key_map(blocks, hashed=hashed),

@@ -19,6 +19,7 @@ from deltamark.harness.console.table import brief, span
 from deltamark.harness.engines.registry import ALL, BUILT_IN, every_engine
 from deltamark.harness.measure.stats import percentile
 from deltamark.harness.results import store
+from deltamark.harness.suites.plan import Plan
 from deltamark.harness.suites.reporter import plan_line
 from deltamark.harness.system import machine
 from deltamark.harness.system.clock import control_seconds
@@ -89,8 +90,9 @@ def options(parser: Parser) -> None:
 def run(args: Namespace) -> int:
     """Measure all published numbers on one commit, the most important ones first.
 
-    The records lie in results/commits/COMMIT. Ctrl-C ends the run, and the same command resumes it. Each step begins
-    only on a quiet machine. Engines that are not set up are left out. `make readme` publishes the records.
+    The records lie in results/commits/COMMIT. Ctrl-C or a file STOP there ends the run, and the same command resumes
+    it. Each step begins only on a quiet machine. Engines that are not set up are left out. `make readme` publishes the
+    records.
 
     Exit code 2: an answer was wrong, or a cell failed.
     """
@@ -104,7 +106,8 @@ def run(args: Namespace) -> int:
     steps = {name: list(_lines(name, results)) for name in args.steps}
     for name, lines in steps.items():
         for line in lines:
-            say_folded(f"{name}: {_plan(line)}")
+            plan, headline = _plan(line)
+            say_folded(f"{name}: {plan_line(plan, headline)}")
     worst, started = 0, time.monotonic()
     for number, (name, lines) in enumerate(steps.items(), 1):
         if args.noisy == "no":
@@ -112,7 +115,8 @@ def run(args: Namespace) -> int:
         say(f"\nstep {number} of {len(steps)}: {name}, after {span(time.monotonic() - started)}")
         for line in lines:
             code = call(["bench", *line])
-            if code == INTERRUPT:
+            was_stopped = code == 0 and bool(_plan(line)[0].remaining)
+            if code == INTERRUPT or was_stopped:
                 return code
             worst = max(worst, code)
     say(f"publish  make readme RESULTS={results} MACHINE={machine.name(machine.facts())}")
@@ -133,13 +137,14 @@ def _lines(step: str, results: Path) -> Iterator[list[str]]:
             yield [f"{name}={value}" for name, value in {**settings, **of_engines, "RESULTS": str(results)}.items()]
 
 
-def _plan(line: Sequence[str]) -> str:
+def _plan(line: Sequence[str]) -> tuple[Plan, str]:
+    """Return the plan of a call of `bench`, and its headline."""
     parser = Parser()
     add_bench(parser)
     args = parser.parse_settings(line)
     suite = suite_of(args)
     plan = suite.plan(store.read(args.results / machine.name(machine.facts())).records)
-    return plan_line(plan, suite.headline(plan))
+    return plan, suite.headline(plan)
 
 
 def check_quiet() -> None:

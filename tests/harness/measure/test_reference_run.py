@@ -5,10 +5,14 @@ from __future__ import annotations
 import pytest
 
 from deltamark.errors import DeltamarkError
+from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.cli.main import main
 from deltamark.harness.cli.measure import reference
+from deltamark.harness.results.record import Origin
+from deltamark.harness.suites.plan import Effort, Plan
 from deltamark.harness.system import machine
 
+ORIGIN = Origin("code", "versions")
 MODULE = "deltamark.harness.cli.measure.reference"
 
 
@@ -23,7 +27,7 @@ def called(monkeypatch, tmp_path):
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(f"{MODULE}.call", call)
-    monkeypatch.setattr(f"{MODULE}._plan", " ".join)
+    monkeypatch.setattr(f"{MODULE}._plan", lambda _: (Plan([], [], ORIGIN, Effort(1, 1.0)), "nothing"))
     monkeypatch.setattr(machine, "commit", lambda: "c0ffee")
     monkeypatch.setattr(f"{MODULE}.check_quiet", lambda: None)
     return calls
@@ -53,10 +57,18 @@ def test_ctrl_c_ends_the_run(called, monkeypatch):
     assert len(called) == 1
 
 
+def test_a_call_that_was_stopped_ends_the_run(called, monkeypatch):
+    monkeypatch.setattr(reference, "STEPS", {"one": ["SF=1", "SF=10"]})
+    stopped = Plan([Cell("q01", "1")], [], ORIGIN, Effort(1, 1.0))
+    monkeypatch.setattr(f"{MODULE}._plan", lambda _: (stopped, "one cell"))
+    assert main(["reference"]) == 0
+    assert len(called) == 1
+
+
 def test_a_busy_machine_is_refused_unless_told(called, monkeypatch, capsys):
     monkeypatch.undo()
     monkeypatch.setattr(f"{MODULE}.call", lambda words: called.append(words) or 0)
-    monkeypatch.setattr(f"{MODULE}._plan", " ".join)
+    monkeypatch.setattr(f"{MODULE}._plan", lambda _: (Plan([], [], ORIGIN, Effort(1, 1.0)), "nothing"))
     monkeypatch.setattr(machine, "commit", lambda: "c0ffee")
     monkeypatch.setattr(f"{MODULE}.psutil.cpu_percent", lambda _: 80.0)
     assert main(["reference", "STEPS=grid"]) == 2
@@ -88,4 +100,4 @@ def test_every_line_selects_cells(step, monkeypatch, tmp_path):
     for module in (MODULE, "deltamark.harness.cli.sweep_options"):
         monkeypatch.setattr(f"{module}.every_engine", lambda: ("embedded", "duckdb"))
     for line in reference._lines(step, tmp_path):
-        assert "0 already done" in reference._plan(line)
+        assert reference._plan(line)[0].remaining

@@ -81,7 +81,7 @@ def table_of(command, name):
 def test_engines_have_the_rates_of_their_records():
     (command,) = re.findall(r"`make (tables [^`]* TABLE=engines)`", README)
     found = table_of(command, "engines")
-    rates = [[entry.text for entry in row[2::2]] for row in found.rows]
+    rates = [[entry.text for entry in row[2::2] if entry.text != "-"] for row in found.rows]
     assert [re.findall(r"[\d.]+[KMG]/s", line) for line in README.splitlines() if "/s |" in line] == rates
 
 

@@ -15,6 +15,7 @@ from deltamark.harness.cli.results.tables import add_machine, directory
 from deltamark.harness.cli.sweep_options import add_results
 from deltamark.harness.console.console import say
 from deltamark.harness.console.table import Table, brief, folded, markdown
+from deltamark.harness.engines.registry import DEFAULT_SWEEP
 from deltamark.harness.report.chart import Area, Axes, Axis, Frame, Log, Row, drawn, grid, look
 from deltamark.harness.report.document import Markup, joined, tag
 from deltamark.harness.results import store
@@ -128,7 +129,8 @@ def _tpch_tables(of_suite: Sequence[Record]) -> list[str]:
 
 def figure(reference: Path) -> str:
     """Draw the README's figure; return nothing if the records do not have its numbers."""
-    named = {table.name: table for table in tables(of_queries(store.read(reference).records, FIGURE_SF), FIGURE_SF)}
+    compared = [each for each in store.read(reference).records if each.engine in DEFAULT_SWEEP]
+    named = {table.name: table for table in tables(of_queries(compared, FIGURE_SF), FIGURE_SF)}
     table = named.get("crossover")
     return crossover_figure(table, FIGURE_SF) if table and table.foot else ""
 

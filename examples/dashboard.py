@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -76,11 +76,9 @@ class Handler(BaseHTTPRequestHandler):
             self.wfile.write(PAGE.read_bytes())
         elif self.path == "/events":
             self.head("text/event-stream")
-            try:
+            with suppress(ConnectionError):  # the browser has gone
                 for each in changes_of(self.server.con, self.server.ended):
                     self.wfile.write(each)
-            except ConnectionError:
-                pass  # the browser has gone
         else:
             self.send_error(404)
 

@@ -3,36 +3,22 @@
 from __future__ import annotations
 
 import http.client
-import importlib.util
 import json
-import os
 import re
-import sys
 from collections import Counter
 from urllib.parse import urlsplit
 
 import pytest
 from support.harness import browser
-from support.paths import ROOT
+from support.shop_examples import example, shop_files
 
 DAYS, ORDERS = 9, 500
-
-
-def example(name):
-    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")
 def shop(tmp_path_factory):
     """Return the examples that the dashboard is made of, and a folder with the files of a small shop."""
-    folder = tmp_path_factory.mktemp("shop")
-    example("make_shop").make(folder, ORDERS)
-    for each in (ROOT / "examples" / "shop").glob("*.sql"):
-        (folder / each.name).write_text(each.read_text())
+    folder = shop_files(tmp_path_factory.mktemp("shop"), ORDERS)
     follow = example("follow_shop")
     return example("dashboard"), follow, folder
 
@@ -116,12 +102,7 @@ def test_the_server_ends_while_a_browser_reads_and_knows_two_pages(shop):
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory):
-    program = browser.find()
-    if program is None:
-        missing = f"no browser is installed: none of {', '.join(browser.NAMES)}"
-        assert not os.environ.get(browser.REQUIRED), missing
-        pytest.skip(missing)
-    with browser.opened(program, tmp_path_factory.mktemp("profile")) as opened:
+    with browser.opened(tmp_path_factory.mktemp("profile")) as opened:
         yield opened
 
 

@@ -2,31 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections import Counter
 
 import duckdb
 import pytest
-from support.paths import ROOT
+from support.shop_examples import example, shop_files
 
 DAYS, ORDERS = 12, 900
-
-
-def example(name):
-    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Return a folder with the files and queries of a small shop."""
-    found = tmp_path_factory.mktemp("shop")
-    example("make_shop").make(found, ORDERS)
-    for each in (ROOT / "examples" / "shop").glob("*.sql"):
-        (found / each.name).write_text(each.read_text())
-    return found
+    return shop_files(tmp_path_factory.mktemp("shop"), ORDERS)
 
 
 def expected(folder, view):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 
 import pytest
 from support.harness import browser
@@ -14,14 +13,9 @@ from deltamark.harness.report.site import Site, first_page
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory):
-    program = browser.find()
-    if program is None:
-        missing = f"no browser is installed: none of {', '.join(browser.NAMES)}"
-        assert not os.environ.get(browser.REQUIRED), missing
-        pytest.skip(missing)
     path = tmp_path_factory.mktemp("site") / "index.html"
     path.write_text(first_page(Site(field(), "../..", "history.html")))
-    with browser.opened(program, tmp_path_factory.mktemp("profile")) as opened:
+    with browser.opened(tmp_path_factory.mktemp("profile")) as opened:
         yield opened, path
 
 

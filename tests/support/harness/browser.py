@@ -8,6 +8,8 @@ import shutil
 import subprocess
 from contextlib import contextmanager
 
+import pytest
+
 REQUIRED = "DELTAMARK_BROWSER_REQUIRED"
 """The environment variable that makes tests fail without a browser, instead of skipping them."""
 
@@ -20,10 +22,6 @@ WORDS = (
 
 CODES = {"Tab": 9, "Enter": 13, "ArrowDown": 40}
 """The codes of keys that the browser itself acts on."""
-
-
-def find():
-    return next(filter(None, map(shutil.which, NAMES)), None)
 
 
 class Page:
@@ -107,8 +105,13 @@ class Page:
 
 
 @contextmanager
-def opened(program, profile):
-    """Start a browser, which reads commands from descriptor 3 and answers on descriptor 4."""
+def opened(profile):
+    """Start a browser, which reads commands from descriptor 3 and answers on descriptor 4; skip tests without one."""
+    program = next(filter(None, map(shutil.which, NAMES)), None)
+    if program is None:
+        missing = f"no browser is installed: none of {', '.join(NAMES)}"
+        assert not os.environ.get(REQUIRED), missing
+        pytest.skip(missing)
     (theirs_in, ours_out), (ours_in, theirs_out) = os.pipe(), os.pipe()
     process = subprocess.Popen(
         ["bash", "-c", f'exec "$0" "$@" 3<&{theirs_in} 4>&{theirs_out}', program, *WORDS, f"--user-data-dir={profile}"],

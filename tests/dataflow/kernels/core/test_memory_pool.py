@@ -100,7 +100,7 @@ def test_the_pool_keeps_the_youngest_pages_up_to_its_bound(most_pages):
     assert pool.bytes == 0
 
 
-def test_the_pool_keeps_a_quarter_of_the_address_space_at_most():
+def test_the_pool_keeps_half_of_the_address_space_at_most():
     pool, whole = Pool(1 << 30), ADDRESS_BYTES // 8 // 16
     for _ in range(8):
         memory = Memory(pool)
@@ -112,7 +112,7 @@ def test_the_pool_keeps_a_quarter_of_the_address_space_at_most():
     for _ in range(8):
         view(memory.reserve_whole(whole), 1)[0] = 1
     memory.close()
-    assert 0 < pool.space <= ADDRESS_BYTES // 4
+    assert 0 < pool.space <= ADDRESS_BYTES // 2
     pool.clear()
     assert pool.space == 0
 

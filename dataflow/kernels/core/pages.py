@@ -2,8 +2,8 @@
 
 The kernel clears each page that it hands out: measured at SF 1, a fifth of the time of a query. So a released range
 goes to the pool of the process with the pages that it has touched. The next reservation of the same kind gets it: the
-same address space, and about the same expected size. The oldest range comes first, so a dataflow that is opened again
-gets for each array the pages of the same array.
+same address space, and about the same expected size. The ranges that were released last come first, in the order in
+which they were reserved, so a dataflow that is opened again gets for each array the pages of the same array.
 
 The kernel may take the pages of the pool if it is short of memory (MADV_FREE). Beyond a bound, the oldest ranges return
 to the system. A forked process begins with an empty pool, since a write would copy each page.
@@ -264,15 +264,19 @@ class Pool:
         self._lock = RLock()  # the garbage collector may release memory while the thread has the lock
 
     def take(self, kind: Kind) -> Mapping | None:
-        """Return the oldest range of a kind, if there is one and it has pages."""
+        """Return the first range of a kind, if there is one and it has pages."""
         with self._lock:
             found = self._kept.get(kind)
-            oldest = self._forget(found.popleft()) if found else None
-        return oldest if oldest and oldest.extents else None
+            first = self._forget(found.popleft()) if found else None
+        return first if first and first.extents else None
 
     def put(self, mappings: Sequence[Mapping]) -> None:
-        """Keep ranges with the pages that they have touched."""
-        for mapping, extents in zip(mappings, touched(mappings), strict=True):
+        """Keep ranges with the pages that they have touched, before all others and in this order.
+
+        Measured: if the oldest ranges came first, a small dataflow after one with many arrays of its kinds got their
+        small ranges, and each time others of them; q05 took 190 ms instead of 43.
+        """
+        for mapping, extents in zip(reversed(mappings), reversed(touched(mappings)), strict=True):
             if not extents:
                 unmap(mapping)
             for start, end, _ in extents:
@@ -283,15 +287,15 @@ class Pool:
         with self._lock:
             self._serial += 1
             kept = replace(mapping, extents=extents, serial=self._serial)
-            self._kept.setdefault(kept.kind, deque()).append(kept)
+            self._kept.setdefault(kept.kind, deque()).appendleft(kept)
             self._count_in(kept, 1)
             while self.bytes > self.most_bytes or self._count > MAX_KEPT or self.space > MOST_SPACE:
-                self._drop_first(min(filter(None, self._kept.values()), key=lambda each: each[0].serial))
+                self._drop_oldest(min(filter(None, self._kept.values()), key=lambda each: each[-1].serial))
 
-    def _drop_first(self, kept: deque[Mapping]) -> None:
-        first = self._forget(kept.popleft())
-        if first.extents:
-            unmap(first)
+    def _drop_oldest(self, kept: deque[Mapping]) -> None:
+        oldest = self._forget(kept.pop())
+        if oldest.extents:
+            unmap(oldest)
 
     def _forget(self, mapping: Mapping) -> Mapping:
         self._count_in(mapping, -1)
@@ -308,7 +312,7 @@ class Pool:
         with self._lock:
             for kept in self._kept.values():
                 while kept:
-                    self._drop_first(kept)
+                    self._drop_oldest(kept)
 
     def begin_process(self) -> None:
         """Empty the pool of a forked process. Another thread of the parent may have had the lock."""

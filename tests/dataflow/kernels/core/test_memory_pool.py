@@ -73,17 +73,25 @@ def test_an_array_counts_the_pages_that_it_has_used(before, used, is_unset, expe
     assert 8 * used <= sizes[0] < 8 * used + 2 * HUGE_PAGE_BYTES
 
 
-def test_a_reservation_gets_the_pages_of_the_oldest_one_of_its_kind():
+def test_a_memory_that_is_opened_again_gets_the_pages_of_the_same_arrays():
     pool = Pool(1 << 30)
-    memory = Memory(pool)
     kinds = [(WORDS, 0), (WORDS, 1 << 12), (WORDS // 4, 0), (WORDS, 0)]
-    addresses = [memory.reserve_unset(*kind) for kind in kinds]
-    for address in addresses:
-        view(address, 1)[0] = 1
+    larger, memory = Memory(pool), Memory(pool)
+
+    def reserved(memory, kinds):
+        addresses = [memory.reserve_unset(*kind) for kind in kinds]
+        for address in addresses:
+            view(address, 1)[0] = 1
+        return addresses
+
+    reserved(larger, 3 * kinds)
+    addresses = reserved(memory, kinds)
+    larger.close()  # its ranges are of the same kinds, and older
+    for _ in range(3):
+        memory.close()
+        memory = Memory(pool)
+        assert reserved(memory, kinds) == addresses
     memory.close()
-    again = Memory(pool)
-    assert [again.reserve_unset(*kind) for kind in kinds] == addresses
-    again.close()
     pool.clear()
 
 

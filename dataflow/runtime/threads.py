@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import cache
 from itertools import count
-from queue import SimpleQueue
 from threading import Thread
 from typing import Any, Generic, TypeVar
 
@@ -29,7 +28,6 @@ from numba import types
 from deltamark.dataflow.interpreter.run import run
 from deltamark.dataflow.interpreter.service import (
     PYTHON,
-    SLEEPS,
     WORDS,
     ServiceBlock,
     await_end,
@@ -40,6 +38,7 @@ from deltamark.dataflow.interpreter.service import (
 from deltamark.dataflow.kernels.core.guard import OutOfBoundsError
 from deltamark.dataflow.kernels.core.memory import Memory, view
 from deltamark.dataflow.kernels.core.unlocked import Heeded, StoppedError, Unlocked
+from deltamark.dataflow.kernels.parallel.meeting import LINE
 from deltamark.dataflow.runtime.worker import FAULT, OUT_OF_BOUNDS, Worker
 from deltamark.dataflow.types import FOREVER
 from deltamark.errors import DeltamarkError
@@ -117,19 +116,15 @@ class _Thread:
         self._address = self._memory.reserve(size + WORDS)
         patience = 0 if core is None else PATIENCE_NS
         view(self._address, size)[:] = ServiceBlock.words(progress=self._address + 8 * size, patience=patience)
-        self._wakes: SimpleQueue[None] = SimpleQueue()
-        arguments = calls, number, core, self._address, self._memory, self._wakes
+        if _libc.sem_init(ctypes.c_void_p(self._address + 8 * (size + LINE)), 0, 0) != 0:
+            raise DeltamarkError("no semaphore", f"thread {number}", "lower the number of workers")
+        arguments = calls, number, core, self._address, self._memory
         self._thread = Thread(target=_serve, args=arguments, name="deltamark worker", daemon=True)
         self._thread.start()
 
     def call(self, program: int) -> None:
         """Begin a call: run a program, and then the function of the calls if it stops, or the function alone if 0."""
-        if call(self._address, program):
-            self.wake()
-
-    def wake(self) -> None:
-        """Wake the thread if it sleeps."""
-        self._wakes.put(None)
+        call(self._address, program)
 
     def wait(self, spins: int) -> None:
         """Wait for the end of the call."""
@@ -150,9 +145,7 @@ def unlocked_await_end() -> Unlocked:
     return Unlocked(await_end, types.int64, types.int64)
 
 
-def _serve(
-    calls: _Calls[Any], number: int, core: int | None, address: int, _memory: Memory, wakes: SimpleQueue[None]
-) -> None:
+def _serve(calls: _Calls[Any], number: int, core: int | None, address: int, _memory: Memory) -> None:
     """Make the calls of a thread until one has no function. _memory: kept as long as the thread."""
     if core is not None:
         _keep_to(core)
@@ -167,9 +160,7 @@ def _serve(
                 continue
             except OutOfBoundsError:
                 status = OUT_OF_BOUNDS
-            if status == SLEEPS:
-                wakes.get()
-            elif calls.make(number, status):
+            if calls.make(number, status):
                 complete_call(address)
             else:
                 return
@@ -268,13 +259,12 @@ class Threads:
         return threads
 
     def _settle(self) -> None:
-        """Wait for the end of all calls, however often Ctrl-C is pressed, which may have come before a thread woke."""
+        """Wait for the end of all calls, however often Ctrl-C is pressed."""
         deaf = Heeded()
         for each in self._threads:
             has_ended = False
             while not has_ended:
                 with suppress(KeyboardInterrupt), deaf.heeding():
-                    each.wake()
                     each.wait(SPINS)
                     has_ended = True
 

@@ -23,6 +23,9 @@ from deltamark.dataflow.kernels.core.unlocked import HEEDED, POLL_NS, POLL_WORD,
 
 LANES = 8
 
+SEMAPHORE_WORDS = 4
+"""The words of a semaphore of the C library, which is initialised by `sem_init`."""
+
 
 @instruction
 def matches(_typing: object, a: types.Type, b: types.Type) -> Generated:
@@ -352,6 +355,27 @@ def nap(_typing: object, _microseconds: object) -> Generated:
 
     def generate(context: CPUContext, builder: ir.IRBuilder, _: Signature, args: Sequence[ir.Value]) -> ir.Value:
         _call(builder, "usleep", ir.IntType(32), [builder.trunc(args[0], ir.IntType(32))])
+        return context.get_dummy_value()
+
+    return types.void(types.int64), generate
+
+
+@instruction
+def sleep_until_posted(_typing: object, _semaphore: object) -> Generated:
+    """Sleep until a semaphore has been posted, and take one post; a signal may end the sleep before."""
+    return _call_of_semaphore("sem_wait")
+
+
+@instruction
+def post(_typing: object, _semaphore: object) -> Generated:
+    """Post a semaphore, which wakes a thread that sleeps until then."""
+    return _call_of_semaphore("sem_post")
+
+
+def _call_of_semaphore(name: str) -> Generated:
+    def generate(context: CPUContext, builder: ir.IRBuilder, _: Signature, args: Sequence[ir.Value]) -> ir.Value:
+        guard(context, builder, args[0], WORD(0), 8 * SEMAPHORE_WORDS)
+        _call(builder, name, ir.IntType(32), [builder.inttoptr(args[0], WORD.as_pointer())])
         return context.get_dummy_value()
 
     return types.void(types.int64), generate

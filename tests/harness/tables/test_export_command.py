@@ -51,14 +51,14 @@ def test_a_scale_factor_selects_cells(results, capsys):
 
 def test_the_reference_records_are_exported_to_asv(tmp_path, capsys):
     output = tmp_path / "a" / "b"
-    reference = ["export", "FORMAT=asv", f"RESULTS={ROOT / 'results'}", "MACHINE=sql", f"OUTPUT={output}"]
+    reference = ["export", "FORMAT=asv", f"RESULTS={ROOT / 'results'}", "MACHINE=spark", f"OUTPUT={output}"]
     code = main(reference)
     captured = capsys.readouterr()
     if code:
         assert "of no commit of the repository" in captured.err
         pytest.skip("the history of the repository does not reach back to the records")
     asv_files({str(path.relative_to(output)): path.read_bytes() for path in output.rglob("*.json")})
-    assert captured.out == f"{output}: 176 cells\n"
+    assert captured.out == f"{output}: 88 cells\n"
     error = error_line(capsys, [*reference[:-1], "OUTPUT=-"])
     assert "a directory does not fit into standard output: -; name one: OUTPUT=DIR" in error
 

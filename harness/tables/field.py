@@ -27,6 +27,7 @@ from deltamark.harness.benchmarks.cell import THROUGHPUT
 from deltamark.harness.console.table import MARK, NOTHING, RATE, TableEntry, Units, brief, counted, rate, ratio
 from deltamark.harness.results.commits import Commit
 from deltamark.harness.results.record import Record
+from deltamark.harness.results.store import CONTRIBUTED
 from deltamark.harness.system.machine import Header
 from deltamark.harness.tables.growth import recorded_grades
 from deltamark.harness.tables.history import UNKNOWN_MACHINE, describe
@@ -108,7 +109,7 @@ CREATE TABLE graded AS SELECT regexp_extract("row", '^\\S+ (.*)$', 1) AS engine,
 
 @dataclass(frozen=True)
 class MachineRecords:
-    """The records of a directory. name: that of the directory."""
+    """The records of a directory. name: its path in the results."""
 
     name: str
     records: Sequence[Record]
@@ -182,6 +183,10 @@ class Part(NamedTuple):
     @property
     def data(self) -> str:
         return f"{title_of(self.benchmark)}, scale factor {self.sf}"
+
+    @property
+    def is_contributed(self) -> bool:
+        return self.directory.startswith(f"{CONTRIBUTED}/")
 
     @property
     def report(self) -> str:
@@ -342,7 +347,7 @@ class Field:
 
     @cached_property
     def scopes(self) -> list[Scope]:
-        """All scopes, the one with most compared numbers first."""
+        """All scopes, those of this project first, and of these the one with most compared numbers."""
         found: dict[tuple[int, str, int], list[tuple[Any, ...]]] = defaultdict(list)
         of_means = ", ".join(f"m.{each.figure}, m.{each.figure}_share, m.{each.figure}_alone" for each in METRICS)
         of_numbers = of_means.replace("m.", "n.")
@@ -356,7 +361,7 @@ class Field:
             ORDER BY part, workload, workers, L * P, L"""):
             found[row[:3]].append(row[3:])
         scopes = [self._scope(*place, rows) for place, rows in found.items()]
-        return sorted(scopes, key=lambda scope: -scope.weight)
+        return sorted(scopes, key=lambda scope: (scope.part.is_contributed, -scope.weight))
 
     def _scope(self, part: int, workload: str, workers: int, rows: Sequence[tuple[Any, ...]]) -> Scope:
         batchings = list(dict.fromkeys(row[:2] for row in rows))

@@ -81,11 +81,13 @@ def _extracted(branch: str) -> Iterator[Path | None]:
 
 
 def _machines(directory: Path | None) -> Iterator[MachineRecords]:
-    """Read the records of all machines in a directory."""
-    for file in sorted(directory.glob(f"*/{store.RECORDS}")) if directory else ():
+    """Read the records of all machines in a directory, and then those that others have contributed."""
+    folders = [directory, directory / store.CONTRIBUTED] if directory else []
+    for file in [file for folder in folders for file in sorted(folder.glob(f"*/{store.RECORDS}"))]:
         stored = store.read(file.parent)
         warn_of_foreign(stored, file.parent)
-        yield MachineRecords(file.parent.name, stored.records, store.sessions(file.parent))
+        name = file.parent.relative_to(folders[0]).as_posix()
+        yield MachineRecords(name, stored.records, store.sessions(file.parent))
 
 
 def _write_reports(field: Field, of: MachineRecords, known: dict[str, KnownCommit], output: Path) -> None:

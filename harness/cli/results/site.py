@@ -29,7 +29,7 @@ from deltamark.harness.system.machine import ROOT
 from deltamark.harness.tables.field import Field, MachineRecords
 from deltamark.harness.tables.history import commit_history, relation
 
-FOLDER, FILE, HISTORY = "site", "index.html", "history.html"
+FOLDER, FILE, HISTORY, MANUAL = "site", "index.html", "history.html", "manual"
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +46,8 @@ def run(args: argparse.Namespace) -> int:
     """Write the site: one page with all engines, the reports with the records of its numbers, and the history.
 
     The page begins with the engines whose answers are right. It is made of the records of all machines in RESULTS, and
-    compares numbers of one machine alone. The files load nothing from the network.
+    compares numbers of one machine alone. It links to the manual if `make docs` has written it there. The files load
+    nothing from the network.
     """
     output: Path = args.output or args.results / FOLDER
     with _extracted(args.branch) as extracted:
@@ -63,7 +64,8 @@ def run(args: argparse.Namespace) -> int:
     if history:
         _write(output / HISTORY, history)
     source = args.source or os.path.relpath(ROOT, output)
-    _write(output / FILE, first_page(Site(field, source, HISTORY if history else "")))
+    manual = MANUAL if (output / MANUAL / FILE).exists() else ""
+    _write(output / FILE, first_page(Site(field, source, HISTORY if history else "", manual)))
     return 0
 
 

@@ -1,11 +1,12 @@
-"""Write the summaries of a comparison into one comment on its pull request: comment.py DIRECTORY.
+"""Write the summaries of a workflow into one comment on its pull request: comment.py DIRECTORY.
 
 The files come from a workflow that may have run the code of a fork, so nothing in them is trusted. The number of the
 pull request must consist of digits, and its head must be the commit of that workflow (HEAD_SHA): a forged number cannot
 lead to another pull request. Links are not followed, and the text is cut to the size that GitHub accepts. It mentions
 no user.
 
-The comment is found by a hidden marker, and is updated. Needs `gh`, GITHUB_REPOSITORY, HEAD_SHA, RUN_URL and GH_TOKEN.
+The comment is found by a hidden marker, which names the workflow, and is updated. Needs `gh`, GITHUB_REPOSITORY,
+HEAD_SHA, RUN_URL, WORKFLOW and GH_TOKEN.
 """
 
 from __future__ import annotations
@@ -19,10 +20,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-MARKER = "<!-- deltamark compare -->"
 AUTHOR = "github-actions[bot]"
 NUMBER_FILE = "pull-request.txt"
-SUMMARIES = ("summary-tpch.md", "summary-graph.md")
+SUMMARIES = ("summary-tpch.md", "summary-graph.md", "summary-records.md")
 
 SEPARATED_AT = "@\u200b"
 """An at sign that mentions no user: a space of no width follows it."""
@@ -32,13 +32,14 @@ MAX_CHARACTERS = 60_000
 
 
 class RefusedError(Exception):
-    """The files of a comparison cannot be used."""
+    """The files of a workflow cannot be used."""
 
 
 def main() -> int:
     directory, repository = Path(sys.argv[1]), f"repos/{os.environ['GITHUB_REPOSITORY']}"
+    workflow = os.environ["WORKFLOW"]
     try:
-        number, text = _number(directory), _body(directory, os.environ["RUN_URL"])
+        number, text = _number(directory), _body(directory, workflow, os.environ["RUN_URL"])
     except RefusedError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -46,7 +47,7 @@ def main() -> int:
     if head != os.environ["HEAD_SHA"]:
         print(f"no comment: {os.environ['HEAD_SHA']} is not the head of pull request {number}, which is {head}")
         return 0
-    own = _own_comment(f"{repository}/issues/{number}/comments")
+    own = _own_comment(f"{repository}/issues/{number}/comments", _marker(workflow))
     if own is None:
         _gh(f"{repository}/issues/{number}/comments", "--method", "POST", body={"body": text})
     else:
@@ -61,12 +62,16 @@ def _number(directory: Path) -> str:
     return text
 
 
-def _body(directory: Path, run: str) -> str:
+def _marker(workflow: str) -> str:
+    return f"<!-- deltamark {workflow} -->"
+
+
+def _body(directory: Path, workflow: str, run: str) -> str:
     found = [_read(directory / name) for name in SUMMARIES if os.path.lexists(directory / name)]
-    text = "\n".join(found) or "### deltamark compare: no verdict\n\nThe comparison ended with an error.\n"
+    text = "\n".join(found) or f"### deltamark {workflow}: no verdict\n\nThe workflow ended with an error.\n"
     if len(text) > MAX_CHARACTERS:
         text = f"{text[:MAX_CHARACTERS]}\n\n(cut)\n"
-    return f"{MARKER}\n{text.replace('@', SEPARATED_AT)}\n[The run that measured it]({run})\n"
+    return f"{_marker(workflow)}\n{text.replace('@', SEPARATED_AT)}\n[The run that measured it]({run})\n"
 
 
 def _read(path: Path) -> str:
@@ -75,14 +80,14 @@ def _read(path: Path) -> str:
     return path.read_text(encoding="utf-8", errors="replace")
 
 
-def _own_comment(comments: str) -> int | None:
+def _own_comment(comments: str, marker: str) -> int | None:
     """Return the id of the comment with the marker."""
     pages = _gh(f"{comments}?per_page=100", "--paginate", "--slurp")
     own = (
         comment["id"]
         for page in pages
         for comment in page
-        if comment["user"]["login"] == AUTHOR and comment["body"].startswith(MARKER)
+        if comment["user"]["login"] == AUTHOR and comment["body"].startswith(marker)
     )
     return next(own, None)
 

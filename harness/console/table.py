@@ -210,12 +210,8 @@ def _with_columns(table: Table, columns: Sequence[int]) -> Table:
 
 
 def markdown(table: Table) -> str:
-    return f"**{table.title}**\n\n{_body(table)}"
-
-
-def folded(table: Table) -> str:
-    """Return Markdown that shows only the title until it is clicked."""
-    return f"<details><summary>{table.title}</summary>\n\n{_body(table)}\n</details>\n"
+    notes = "".join(f"- {note}\n" for note in table.notes)
+    return f"**{table.title}**\n\n{_grid(table, 'github')}\n\n{notes}"
 
 
 def comma_separated(table: Table) -> str:
@@ -233,10 +229,6 @@ def _unformatted(entry: TableEntry) -> str | float:
 
 
 FORMATS: dict[str, Callable[[Table], str]] = {"text": text, "markdown": markdown, "csv": comma_separated}
-
-
-def _body(table: Table) -> str:
-    return f"{_grid(table, 'github')}\n\n" + "".join(f"- {note}\n" for note in table.notes)
 
 
 def _grid(table: Table, style: Style) -> str:

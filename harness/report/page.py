@@ -41,6 +41,7 @@ from deltamark.harness.tables.relation import Relations, literal, marked, why
 from deltamark.harness.tables.tpch import made_tables
 
 UNFOLDED = ("engines", "physical", "product", "workers")
+"""The table of engines, and those with the columns of the post of 2017."""
 
 
 @dataclass(frozen=True)

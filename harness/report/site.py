@@ -15,7 +15,7 @@ from pathlib import Path
 
 import msgspec
 
-from deltamark.harness.console.table import Table, count, counted, words
+from deltamark.harness.console.table import Table, count, counted, listed, words
 from deltamark.harness.engines.base import Capabilities
 from deltamark.harness.engines.duckdb import DuckDBEngine
 from deltamark.harness.engines.peers import FOLDER, PEERS, peer
@@ -23,7 +23,7 @@ from deltamark.harness.engines.registry import BUILT_IN, DEFAULT
 from deltamark.harness.engines.spark import SparkEngine
 from deltamark.harness.engines.spark_sql import SparkSqlEngine
 from deltamark.harness.report.chart import Axes, Axis, Frame, Log, Row, Tooltip, chart, legend, look, short
-from deltamark.harness.report.document import Markup, Section, document, grid, lists, script, tag
+from deltamark.harness.report.document import Markup, Section, document, grid, joined, lists, script, tag
 from deltamark.harness.system.machine import ROOT
 from deltamark.harness.tables.field import ALL_QUERIES, METRICS, Answers, Cell, CommitPoint, Field, Scope
 from deltamark.harness.tables.relation import recorded_capabilities
@@ -134,6 +134,15 @@ class Site:
     source: str
     history: str = ""
     """The file of the history of all cells; empty if there is none."""
+    manual: str = ""
+    """The directory of the manual as a site; empty if there is none."""
+
+    def page(self, path: str) -> str:
+        """Return the address of a file: a page of the manual if the site has it, otherwise a file of the sources."""
+        if not (self.manual and path.endswith(".md")):
+            return f"{self.source}/{path}"
+        name = path.removesuffix("README.md") + "index.md" if path.endswith("README.md") else path
+        return f"{self.manual}/{name.removesuffix('.md')}.html"
 
 
 def first_page(site: Site) -> str:
@@ -150,7 +159,7 @@ def first_page(site: Site) -> str:
     ]  # fmt: skip
     data = msgspec.json.encode(_data(field.scopes)).decode().replace("<", "\\u003c")
     return document(
-        "deltamark: maintained answers", _header(field, rows), [each for each in sections if each],
+        "deltamark: maintained answers", _header(site, rows), [each for each in sections if each],
         scripts=[tag("script", Markup(data), type="application/json", id="numbers"), script("site.js")],
     )  # fmt: skip
 
@@ -187,31 +196,46 @@ def _words(scope: Scope) -> str:
     return f"{scope.part.data}; workload {scope.workload}; {counted(scope.workers, 'worker')}; {scope.part.place}"
 
 
-def _header(field: Field, rows: Sequence[EngineRow]) -> Markup:
+def _header(site: Site, rows: Sequence[EngineRow]) -> Markup:
     """Answer the first questions of a reader."""
-    faults = {row.name: fault for row in rows if (fault := _fault(field.answers.get(row.name), row))}
+    field = site.field
+    wrong = [row for row in rows if (of := field.answers.get(row.name)) and of.wrong_after_deletions]
+    otherwise = [f"{row.name} ({fault})" for row in rows if (fault := _fault(field.answers.get(row.name), row))]
+    refusing = [row.name for row in rows if not row.deletions]
     leader, note = field.scopes[0].leader
-    again = [row.name for row in rows if row.recomputes]
+    again = [row for row in rows if row.recomputes]
+    notes = [f"Otherwise wrong: {listed(otherwise)}." if otherwise else "",
+             f"Refuse deletions: {listed(refusing)}." if refusing else ""]  # fmt: skip
     tiles = [
         ("Fastest for small batches", tag("span", leader, id="leader"), tag("span", note, id="leader-note")),
-        ("Wrong answers", ", ".join(faults) or "none", "; ".join(f"{name}: {fault}" for name, fault in faults.items())),
-        ("Only recompute", ", ".join(again) or "none", "They run the query again after every batch."),
-        ("To repeat a number", "select it", "Its record has the values, the commit and the command."),
+        ("Wrong after deletions", _named(wrong), " ".join(filter(None, notes))),
+        ("Only recompute", _named(again), "They run the query again after every batch."),
+        ("To repeat a number", "select it", "Its record has the values of all runs, the commit and the command."),
     ]
     return tag(
         "header", tag("h1", "deltamark"),
         tag("p", "Engines that keep the answer of a query right while its data change: first whose answers are right, "
             "then what they cost.", class_="subtitle"),
+        tag("p", tag("a", "The manual", href=site.page("README.md")), " and ",
+            tag("a", "the rules of measurement", href=site.page("docs/method.md")),
+            ". The engine embedded is that of this project.", class_="machine"),
         tag("dl", [
             tag("div", tag("dt", question), tag("dd", answer, tag("small", note))) for question, answer, note in tiles
         ], class_="tiles glance"),
     )  # fmt: skip
 
 
+def _named(rows: Sequence[EngineRow]) -> Markup | str:
+    """List the names of engines, each on one line."""
+    names = [tag("span", row.name, "," * (row is not rows[-1]), class_="whole") for row in rows]
+    return joined(part for name in names for part in (name, " ")) if names else "none"
+
+
 def _fault(found: Answers | None, row: EngineRow) -> str:
-    """Say what is wrong with the answers of an engine; empty if nothing is known to be."""
+    """Say which answers of an engine are wrong other than after deletions; empty if none is known to be."""
     if found and found.wrong:
-        return "after deletions" if found.wrong == found.wrong_after_deletions else f"{found.wrong} of {found.total}"
+        others = found.wrong - found.wrong_after_deletions
+        return f"{others} of {found.total} queries" if others else ""
     return _first(row.faults)
 
 
@@ -282,7 +306,7 @@ NOTES = (
 
 
 def _engine(site: Site, row: EngineRow) -> Markup:
-    name = tag("a", row.name, href=f"{site.source}/{row.folder}", class_="name") if row.folder else row.name
+    name = tag("a", row.name, href=site.page(row.folder), class_="name") if row.folder else row.name
     kind = tag("span", "recomputes" if row.recomputes else "maintains", class_=f"kind {'again' * row.recomputes}")
     facts = " \u00b7 ".join(filter(None, [row.language, row.licence]))
     clock = [" \u00b7 ", tag("a", "clock", href=f"#clock-{row.name}")] if row.clock else []
@@ -451,7 +475,7 @@ def _version_at(point: CommitPoint) -> str:
 
 def _clocks(site: Site, rows: Sequence[EngineRow]) -> Section:
     entries = [
-        tag("div", tag("dt", tag("a", row.name, href=f"{site.source}/{row.folder}")), tag("dd", row.clock),
+        tag("div", tag("dt", tag("a", row.name, href=site.page(row.folder))), tag("dd", row.clock),
             id=f"clock-{row.name}")
         for row in sorted(rows, key=lambda row: row.name) if row.clock
     ]  # fmt: skip
@@ -475,7 +499,7 @@ def _repeat(site: Site) -> Section:
         ("This page", "make site"),
     ]
     entries = [tag("div", tag("dt", name), tag("dd", tag("code", command))) for name, command in commands]
-    rules = tag("a", "The rules", href=f"{site.source}/docs/method.md")
+    rules = tag("a", "The rules", href=site.page("docs/method.md"))
     return Section(
         "repeat",
         "Repeat it",

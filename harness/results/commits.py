@@ -107,6 +107,11 @@ def _common_directory(directory: Path) -> list[str]:
     return _lines(directory, "rev-parse", "--path-format=absolute", "--git-common-dir")
 
 
+def tracked(repository: Path, pattern: str) -> list[str]:
+    """Return the files of a repository that match a pattern of git; none without a repository."""
+    return _lines(repository, "ls-files", "--", pattern)
+
+
 def reachable(repository: Path) -> set[str]:
     """Return the full names of all commits that a branch or a tag contains; none without a repository."""
     return {*_lines(repository, "rev-list", "--all")}

@@ -23,6 +23,8 @@ from deltamark.harness.system.machine import Header
 
 RECORDS, SESSIONS = "records.jsonl", "sessions.jsonl"
 LOCK, STOP = "lock", "STOP"
+CONTRIBUTED = "contributed"
+"""The directory of results that has a directory for each contribution of others."""
 
 Parsed = TypeVar("Parsed")
 

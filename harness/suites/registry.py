@@ -65,7 +65,6 @@ from deltamark.queries.graph.motifs import MOTIFS
 @dataclass(frozen=True, kw_only=True)
 class CoverageSuite(DataSuite, TableSuite):
     NAME = "coverage"
-    TITLE = "Coverage and consistency"
     CODE = "suites.coverage"
     READS = (GROWTH,)
 
@@ -94,7 +93,6 @@ CLIQUES = ("triangle", "4-clique", "5-clique", "6-clique")
 @dataclass(frozen=True, kw_only=True)
 class GraphSuite(TableSuite):
     NAME = "graph"
-    TITLE = "Graphs"
     CODE = "suites.graphs"
     MAKE_TABLES = graph_tables
 
@@ -162,7 +160,6 @@ class GraphSuite(TableSuite):
 @dataclass(frozen=True, kw_only=True)
 class LoopSuite(TableSuite):
     NAME = "loops"
-    TITLE = "Distances"
     CODE = "suites.loops"
     MAKE_TABLES = loop_tables
 
@@ -191,7 +188,6 @@ class LoopSuite(TableSuite):
 @dataclass(frozen=True, kw_only=True)
 class MemorySuite(GridSettings, DataSuite, TableSuite):
     NAME = "memory"
-    TITLE = "Memory"
     CODE = "suites.memory"
     MAKE_TABLES = memory_tables
 
@@ -223,7 +219,6 @@ class MemorySuite(GridSettings, DataSuite, TableSuite):
 @dataclass(frozen=True, kw_only=True)
 class RateSuite(DataSuite, TableSuite):
     NAME = "rate"
-    TITLE = "Latency by rate"
     CODE = "suites.rate"
     MAKE_TABLES = rate_tables
 
@@ -267,7 +262,6 @@ def _known_feeding(engine: str) -> str:
 @dataclass(frozen=True, kw_only=True)
 class SharingSuite(DataSuite, TableSuite):
     NAME = "shared"
-    TITLE = "Sharing"
     CODE = "suites.sharing"
     MAKE_TABLES = shared_tables
 
@@ -306,7 +300,6 @@ class SharingSuite(DataSuite, TableSuite):
 @dataclass(frozen=True, kw_only=True)
 class WindowSuite(DataSuite, TableSuite):
     NAME = "windows"
-    TITLE = "Window functions"
     CODE = "suites.windows"
     MAKE_TABLES = window_tables
 
@@ -350,7 +343,6 @@ SWAP = "swap:1000"
 @dataclass(frozen=True, kw_only=True)
 class GrowthSuite(DataSuite, TableSuite):
     NAME = GROWTH
-    TITLE = "Growth"
     CODE = "suites.growth"
     MAKE_TABLES = growth_tables
 

@@ -154,8 +154,6 @@ class Selection:
 @dataclass(frozen=True, kw_only=True)
 class Suite(ABC):
     NAME: ClassVar[str]
-    TITLE: ClassVar[str]
-    """The heading in docs/results.md."""
     CODE: ClassVar[str]
     """The package of the harness whose code takes part in the suite's numbers, beside machine.MEASURED."""
 

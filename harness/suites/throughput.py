@@ -45,7 +45,6 @@ CHECK_BYTES_PER_DATA_BYTE = 4
 @dataclass(frozen=True, kw_only=True)
 class ThroughputSuite(GridSettings, DataSuite):
     NAME = THROUGHPUT
-    TITLE = "TPC-H"
     CODE = "suites.throughput"
 
     def cells(self) -> Sequence[Cell]:

@@ -27,6 +27,7 @@ from deltamark.harness.benchmarks.cell import THROUGHPUT
 from deltamark.harness.console.table import MARK, NOTHING, RATE, TableEntry, Units, brief, counted, rate, ratio
 from deltamark.harness.results.commits import Commit
 from deltamark.harness.results.record import Record
+from deltamark.harness.results.store import CONTRIBUTED
 from deltamark.harness.system.machine import Header
 from deltamark.harness.tables.growth import recorded_grades
 from deltamark.harness.tables.history import UNKNOWN_MACHINE, describe
@@ -108,7 +109,7 @@ CREATE TABLE graded AS SELECT regexp_extract("row", '^\\S+ (.*)$', 1) AS engine,
 
 @dataclass(frozen=True)
 class MachineRecords:
-    """The records of a directory. name: that of the directory."""
+    """The records of a directory. name: its path in the results."""
 
     name: str
     records: Sequence[Record]
@@ -184,6 +185,10 @@ class Part(NamedTuple):
         return f"{title_of(self.benchmark)}, scale factor {self.sf}"
 
     @property
+    def is_contributed(self) -> bool:
+        return self.directory.startswith(f"{CONTRIBUTED}/")
+
+    @property
     def report(self) -> str:
         """The file of the report that has the records."""
         words = [self.directory, *([] if self.benchmark == BENCHMARK else [self.benchmark]), f"sf{self.sf}"]
@@ -230,9 +235,14 @@ class Scope:
         return self.counts.index(max(self.counts))
 
     @property
+    def small_batch(self) -> int:
+        """The smallest batch of several engines, or the first one if no batch has several."""
+        return next((at for at, count in enumerate(self.counts) if count > 1), self.first_batch)
+
+    @property
     def leader(self) -> tuple[str, str]:
-        """The fastest engine in the first batch, or several that tie, and a note about it."""
-        at = self.first_batch
+        """The fastest engine in small batches, or several that tie, and a note about it."""
+        at = self.small_batch
         figures = [(engine, cell[2][0]) for engine in self.cells if (cell := self.cell(engine, at))]
         ranked = sorted((-each[1], engine, each[0]) for engine, each in figures if each and each[1] is not None)
         where = f"in batches of {self.batches[at].rounds}, {self.workload}"
@@ -337,7 +347,7 @@ class Field:
 
     @cached_property
     def scopes(self) -> list[Scope]:
-        """All scopes, the one with most compared numbers first."""
+        """All scopes, those of this project first, and of these the one with most compared numbers."""
         found: dict[tuple[int, str, int], list[tuple[Any, ...]]] = defaultdict(list)
         of_means = ", ".join(f"m.{each.figure}, m.{each.figure}_share, m.{each.figure}_alone" for each in METRICS)
         of_numbers = of_means.replace("m.", "n.")
@@ -351,7 +361,7 @@ class Field:
             ORDER BY part, workload, workers, L * P, L"""):
             found[row[:3]].append(row[3:])
         scopes = [self._scope(*place, rows) for place, rows in found.items()]
-        return sorted(scopes, key=lambda scope: -scope.weight)
+        return sorted(scopes, key=lambda scope: (scope.part.is_contributed, -scope.weight))
 
     def _scope(self, part: int, workload: str, workers: int, rows: Sequence[tuple[Any, ...]]) -> Scope:
         batchings = list(dict.fromkeys(row[:2] for row in rows))
@@ -447,17 +457,18 @@ def table_id(engine: str, workload: str, logical: int, physical: int, workers: i
 
 
 def _usual(batchings: Sequence[tuple[int, int]], cells: Sequence[Sequence[Cell | None]]) -> set[tuple[int, int]]:
-    """Choose the batchings that are columns: those of most engines, and of these the ends and some between."""
+    """Choose the batchings that are columns: those of most engines first, and of equally many the ends."""
     counts = dict(
         zip(batchings, (sum(cell is not None for cell in of) for of in zip(*cells, strict=True)), strict=True)
     )
     plain = [each for each in batchings if 1 in each] or batchings
-    of_most = [each for each in plain if counts[each] == max(map(counts.__getitem__, plain))]
-    if len(of_most) < MAX_COLUMNS:
-        others = [each for each in plain if each not in of_most]
-        return {*of_most, *others[: MAX_COLUMNS - len(of_most)]}
-    step = (len(of_most) - 1) / (MAX_COLUMNS - 1)
-    return {of_most[round(number * step)] for number in range(MAX_COLUMNS)}
+    chosen: list[tuple[int, int]] = []
+    for count in sorted({counts[each] for each in plain}, reverse=True):
+        of_count = [each for each in plain if counts[each] == count]
+        room = min(MAX_COLUMNS - len(chosen), len(of_count))
+        step = (len(of_count) - 1) / max(room - 1, 1)
+        chosen += [of_count[round(number * step)] for number in range(room)]
+    return {*chosen}
 
 
 def _missing(right: int, total: int, others: Sequence[str]) -> str:

@@ -23,6 +23,7 @@ from setuptools import Distribution
 from setuptools.config.pyprojecttoml import apply_configuration
 from support.paths import ROOT
 
+import deltamark
 from deltamark.harness.bootstrap import setup
 
 FOLDERS = ("database", "dataflow", "datagen", "harness", "queries", "results/golden", "results/published")
@@ -207,3 +208,10 @@ def test_setup_installs_the_locks_and_then_the_project(monkeypatch, tmp_path):
     lines = [line for part in packages for line in part.splitlines()]
     assert sorted(lines) == sorted((ROOT / "requirements.lock").read_text().splitlines())
     assert (tmp_path / "ready").exists()
+
+
+def test_the_version_is_that_of_the_last_release_in_the_changelog(wheel):
+    """A commit of a release sets both, and the tag must be equal: see release.yml."""
+    released = re.findall(r"^## (\d\S*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert released[0] == deltamark.__version__
+    assert wheel.name.startswith(f"deltamark-{deltamark.__version__}-")

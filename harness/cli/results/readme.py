@@ -9,30 +9,28 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from deltamark.errors import DeltamarkError, naming
-from deltamark.harness.benchmarks.cell import CROSSOVER, THROUGHPUT
+from deltamark.harness.benchmarks.cell import CROSSOVER
 from deltamark.harness.cli.commands import command
 from deltamark.harness.cli.results.tables import add_machine, directory
 from deltamark.harness.cli.sweep_options import add_results
 from deltamark.harness.console.console import say
-from deltamark.harness.console.table import Table, brief, folded, markdown
+from deltamark.harness.console.table import Table, brief, markdown
 from deltamark.harness.engines.registry import DEFAULT_SWEEP
 from deltamark.harness.report.chart import Area, Axes, Axis, Frame, Log, Row, drawn, grid, look
 from deltamark.harness.report.document import Markup, joined, tag
+from deltamark.harness.report.page import UNFOLDED
 from deltamark.harness.results import store
 from deltamark.harness.results.record import Record, latest, of_queries
-from deltamark.harness.suites.registry import SUITES
 from deltamark.harness.suites.reporter import session_header
 from deltamark.harness.system import machine
 from deltamark.harness.system.machine import Header
-from deltamark.harness.tables.tpch import growth, tables
+from deltamark.harness.tables.tpch import tables
 
 ROOT = machine.ROOT
 PAGE, REFERENCE = ROOT / "docs" / "results.md", ROOT / "results" / "reference"
 FIGURE = ROOT / "docs" / "figures" / "maintain-or-recompute.svg"
 FIGURE_SF = "1"
 BEGIN, END = "<!-- tables: made by make readme -->\n", "<!-- end of tables -->\n"
-UNFOLDED = ("engines", "physical", "product", "workers")
-"""The table of engines, and those of the post."""
 
 Headers = Mapping[str, Header]
 
@@ -45,9 +43,10 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 @command("readme", options)
 def run(args: argparse.Namespace) -> int:
-    """Write the tables of the reference records into docs/results.md, and draw the README's figure from them.
+    """Write tables of the reference records into docs/results.md, and draw the README's figure from them.
 
-    The records lie in results/reference; the tables go between the markers of the page.
+    The records lie in results/reference; the table of engines and those of the post of 2017 go between the markers of
+    the page. `make site` writes all tables.
 
     `make readme RESULTS=... MACHINE=...` first puts the last records of that directory of results in place of those of
     the same cells.
@@ -106,25 +105,14 @@ def _sessions(of_records: Iterable[Record]) -> list[str]:
 
 def section(reference: Path) -> str:
     """Return the text between the markers."""
-    stored, headers = store.read(reference).records, store.sessions(reference)
-    parts = []
-    for suite in SUITES.values():
-        of_suite = [record for record in stored if record.suite == suite.NAME]
-        if of_suite:
-            parts += [f"### {suite.TITLE}\n"] if suite.NAME != THROUGHPUT else []
-            parts += [f"{session_header(_header(headers, session))}\n" for session in _sessions(of_suite)]
-            parts += _tpch_tables(of_suite) if suite.NAME == THROUGHPUT else map(folded, suite.tables(stored))
+    stored = of_queries(store.read(reference).records)
+    headers = store.sessions(reference)
+    parts: list[str] = []
+    for sf in sorted({record.sf for record in stored}):
+        shown = [table for table in tables(of_queries(stored, sf), sf) if table.name in UNFOLDED]
+        parts += [f"Scale factor {sf}:\n", *map(markdown, shown)]
+    parts += [f"{session_header(_header(headers, session))}\n" for session in _sessions(stored)]
     return "\n".join(parts)
-
-
-def _tpch_tables(of_suite: Sequence[Record]) -> list[str]:
-    parts = []
-    for sf in sorted({record.dataset.removeprefix("SF ") for record in of_suite}):
-        parts.append(f"Scale factor {sf}:\n")
-        of_sf = tables(of_queries(of_suite, sf), sf)
-        parts += [markdown(table) if table.name in UNFOLDED else folded(table) for table in of_sf]
-    by_sf = growth(of_suite)
-    return [*parts, folded(by_sf)] if by_sf else parts
 
 
 def figure(reference: Path) -> str:

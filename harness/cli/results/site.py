@@ -29,7 +29,7 @@ from deltamark.harness.system.machine import ROOT
 from deltamark.harness.tables.field import Field, MachineRecords
 from deltamark.harness.tables.history import commit_history, relation
 
-FOLDER, FILE, HISTORY = "site", "index.html", "history.html"
+FOLDER, FILE, HISTORY, MANUAL = "site", "index.html", "history.html", "manual"
 
 
 def options(parser: argparse.ArgumentParser) -> None:
@@ -46,7 +46,8 @@ def run(args: argparse.Namespace) -> int:
     """Write the site: one page with all engines, the reports with the records of its numbers, and the history.
 
     The page begins with the engines whose answers are right. It is made of the records of all machines in RESULTS, and
-    compares numbers of one machine alone. The files load nothing from the network.
+    compares numbers of one machine alone. It links to the manual if `make docs` has written it there. The files load
+    nothing from the network.
     """
     output: Path = args.output or args.results / FOLDER
     with _extracted(args.branch) as extracted:
@@ -63,7 +64,8 @@ def run(args: argparse.Namespace) -> int:
     if history:
         _write(output / HISTORY, history)
     source = args.source or os.path.relpath(ROOT, output)
-    _write(output / FILE, first_page(Site(field, source, HISTORY if history else "")))
+    manual = MANUAL if (output / MANUAL / FILE).exists() else ""
+    _write(output / FILE, first_page(Site(field, source, HISTORY if history else "", manual)))
     return 0
 
 
@@ -81,11 +83,13 @@ def _extracted(branch: str) -> Iterator[Path | None]:
 
 
 def _machines(directory: Path | None) -> Iterator[MachineRecords]:
-    """Read the records of all machines in a directory."""
-    for file in sorted(directory.glob(f"*/{store.RECORDS}")) if directory else ():
+    """Read the records of all machines in a directory, and then those that others have contributed."""
+    folders = [directory, directory / store.CONTRIBUTED] if directory else []
+    for file in [file for folder in folders for file in sorted(folder.glob(f"*/{store.RECORDS}"))]:
         stored = store.read(file.parent)
         warn_of_foreign(stored, file.parent)
-        yield MachineRecords(file.parent.name, stored.records, store.sessions(file.parent))
+        name = file.parent.relative_to(folders[0]).as_posix()
+        yield MachineRecords(name, stored.records, store.sessions(file.parent))
 
 
 def _write_reports(field: Field, of: MachineRecords, known: dict[str, KnownCommit], output: Path) -> None:

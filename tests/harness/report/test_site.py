@@ -7,8 +7,9 @@ import subprocess
 from dataclasses import replace
 from html.parser import HTMLParser
 
+import msgspec
 import pytest
-from support.harness.report_records import RECORDS, REPORT
+from support.harness.report_records import RECORDS, REPORT, SESSIONS, record
 from support.harness.site_records import MACHINES, OTHER, field
 
 from deltamark.harness.cli.main import main
@@ -148,3 +149,43 @@ def test_records_of_a_branch_stand_beside_those_of_the_directory(tmp_path, monke
 def test_a_directory_without_records_is_an_error(tmp_path, capsys):
     assert main(["site", "--results", str(tmp_path)]) == 2
     assert "no records of queries" in capsys.readouterr().err
+
+
+def test_contributed_records_come_after_those_of_the_project(tmp_path):
+    written(tmp_path / "contributed", MACHINES[0])
+    written(tmp_path, MACHINES[1])
+    assert main(["site", "--results", str(tmp_path)]) == 0
+    reports = [file.name for file in (tmp_path / "site").glob("*-sf1.html")]
+    assert sorted(reports) == ["contributed-one-sf1.html", "two-sf1.html"]
+    data = re.search(r'id="numbers">(.*?)</script>', (tmp_path / "site" / "index.html").read_text())[1]
+    shown = [scope["report"] for scope in msgspec.json.decode(data)["scopes"]]
+    assert list(dict.fromkeys(shown)) == ["two-sf1.html", "contributed-one-sf1.html"], "although it has fewer numbers"
+
+
+def test_pages_of_the_manual_are_linked_to_if_the_site_has_it(tmp_path):
+    written(tmp_path, MACHINES[1])
+    (tmp_path / "site" / "manual").mkdir(parents=True)
+    (tmp_path / "site" / "manual" / "index.html").touch()
+    assert main(["site", "--results", str(tmp_path), "SOURCE=https://example.org/tree"]) == 0
+    html = (tmp_path / "site" / "index.html").read_text()
+    for address in ("manual/index.html", "manual/docs/method.html", "manual/peers/turso/index.html"):
+        assert f'href="{address}"' in html
+    assert 'href="https://example.org/tree/harness/engines/duckdb.py"' in html, "it has no page"
+
+
+def test_small_batches_and_columns_are_those_of_several_engines():
+    """Most engines have the largest batch, so it is the first choice."""
+    alone = [record("q01", 1, size) for size in (1, 10, 100, 10_000)]
+    two = [record("q01", 1, 1000, seconds, engine=name) for name, seconds in (("embedded", 1.0), ("duckdb", 4.0))]
+    all_three = [record("q01", 100_000, 1, engine=name) for name in ("embedded", "duckdb", "spark-sql")]
+    (scope,) = Field([MachineRecords("one", [*alone, *two, *all_three], SESSIONS)]).scopes
+    assert scope.batches[scope.first_batch].rounds == "100,000 rounds, one answer"
+    assert scope.leader == ("embedded", "6.00 M/s in batches of 1,000 rounds, insert; duckdb is 4.0\u00d7 slower.")
+    assert [each.name for each in scope.batches if each.is_usual] == ["1", "1,000", "10,000", "100,000, one answer"]
+
+
+def test_the_page_begins_with_the_engines_that_are_wrong_after_deletions(html):
+    answers = dict(re.findall(r"<dt>(.*?)</dt><dd>(.*?)</dd>", html))
+    assert re.sub("<[^>]+>", "", answers["Wrong after deletions"]).startswith("chdb-views Otherwise wrong: turso (")
+    assert "Refuse deletions: spark-native." in answers["Wrong after deletions"]
+    assert "duckdb" in answers["Only recompute"]

@@ -11,7 +11,7 @@ from support.harness.fake_github import FakeGitHub
 from support.workflows import DIRECTORY
 
 SCRIPT = DIRECTORY / "scripts/comment.py"
-BOT, MARKER = "github-actions[bot]", "<!-- deltamark compare -->"
+BOT, MARKER, OF_RECORDS = "github-actions[bot]", "<!-- deltamark compare -->", "<!-- deltamark records -->"
 RUN = "https://github.com/owner/name/actions/runs/5"
 
 
@@ -35,10 +35,10 @@ def comparison(tmp_path):
     return directory
 
 
-def comment(github, comparison) -> subprocess.CompletedProcess[str]:
+def comment(github, comparison, workflow="compare") -> subprocess.CompletedProcess[str]:
     environment = os.environ | {
         "PATH": f"{github.directory}{os.pathsep}{os.environ['PATH']}", "GITHUB_REPOSITORY": "owner/name",
-        "HEAD_SHA": "abc", "RUN_URL": RUN, "GH_TOKEN": "none",
+        "HEAD_SHA": "abc", "RUN_URL": RUN, "GH_TOKEN": "none", "WORKFLOW": workflow,
     }  # fmt: skip
     return subprocess.run(
         [sys.executable, SCRIPT, comparison], env=environment, capture_output=True, text=True, check=False
@@ -61,6 +61,17 @@ def test_the_comment_is_updated(github, comparison):
     assert len(github.comments) == 2
     assert "queries are slower" in github.comments[1][1]
     assert "queries are as fast" not in github.comments[1][1]
+
+
+def test_records_have_a_comment_of_their_own(github, comparison):
+    comment(github, comparison)
+    for file in comparison.glob("*.md"):
+        file.unlink()
+    (comparison / "summary-records.md").write_text("2 records are valid")
+    assert comment(github, comparison, "records").returncode == 0
+    (_, first), (_, second) = github.comments[1:]
+    assert first.startswith(f"{MARKER}\nqueries are as fast\n")
+    assert second.startswith(f"{OF_RECORDS}\n2 records are valid\n")
 
 
 def test_a_comment_of_another_author_with_the_marker_stays(github, comparison):

@@ -16,7 +16,7 @@ from deltamark.harness.cli.parser import Parser
 
 WRITES = {
     "benchmarks": ["contents", "pages", "id-token"], "check": [], "comment": ["pull-requests"], "compare": [],
-    "release": ["contents"],
+    "records": [], "release": ["contents"],
 }  # fmt: skip
 """The permissions to write of all jobs of a workflow, by its name."""
 
@@ -57,8 +57,8 @@ def test_commands_of_workflows_can_be_parsed(command: Command):
 def test_workflows_have_the_commands_that_they_are_for():
     names = {(Path(command.page).stem, command.words[0]) for command in commands()}
     assert names == {
-        ("action", "setup"), ("benchmarks", "bench"), ("benchmarks", "site"), ("compare", "compare"),
-        ("release", "report"),
+        ("action", "setup"), ("benchmarks", "bench"), ("benchmarks", "docs"), ("benchmarks", "site"),
+        ("compare", "compare"), ("records", "validate"), ("release", "report"),
     }  # fmt: skip
 
 
@@ -78,13 +78,24 @@ def _local_actions(text: str) -> list[str]:
     return [f"{name}/action.yml" for name in re.findall(r"uses: \./(\S+)", text)]
 
 
-def test_the_comment_follows_the_comparison():
-    compare, comment = (FILES[f".github/workflows/{name}.yml"] for name in ("compare", "comment"))
-    name = re.search(r"^name: (\w+)$", compare, re.MULTILINE)[1]
-    assert f"workflows: [{name}]" in comment
+def test_the_comment_follows_the_comparison_and_the_validation():
+    compare, records, comment = (FILES[f".github/workflows/{name}.yml"] for name in ("compare", "records", "comment"))
+    names = [re.search(r"^name: (\w+)$", text, re.MULTILINE)[1] for text in (compare, records)]
+    assert f"workflows: [{', '.join(names)}]" in comment
     assert "name: comparison-${{ matrix.suite }}" in compare
+    assert "name: comparison-records" in records
     assert "pattern: comparison-*" in comment
     assert "ref:" not in comment, "it must check out the main branch"
+
+
+def test_contributed_records_are_read_by_code_of_the_base():
+    """The checkout of the pull request lies in a folder of its own, which no command but that of the records names."""
+    (text,) = [text for path, text in FILES.items() if path.endswith("/records.yml")]
+    base, merge = text.split("uses: actions/checkout")[1:]
+    assert "ref: ${{ github.event.pull_request.base.sha }}" in base
+    assert "path: contribution" in merge
+    named = [line for step in steps(text) for line in step.splitlines() if "contribution" in line]
+    assert [re.findall(r"\S*contribution\S*", line) for line in named] == [["RECORDS=contribution/results/contributed"]]
 
 
 def test_measurements_have_the_same_filter():

@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Literal
@@ -74,7 +74,10 @@ class Recovery:
 
 @dataclass(frozen=True)
 class Struck:
-    """A strike. at: seconds since 1970, by which files are dated; begun, committed: the last batches before it."""
+    """A strike. at: seconds since 1970, by which files are dated; begun, committed: the last batches before it.
+
+    If the driver has ended, the batches are those at its end: the next start repeats the others.
+    """
 
     at: float
     begun: int
@@ -84,6 +87,10 @@ class Struck:
     def now(cls, checkpoint: Path) -> Struck:
         """Return the strike of this moment."""
         return cls(time.time(), _last(checkpoint / OFFSETS), _last(checkpoint / COMMITS))
+
+    def ended(self, checkpoint: Path) -> Struck:
+        """Return the strike with the batches at the end of the query, whose JVM may outlive the driver by a commit."""
+        return replace(Struck.now(checkpoint), at=self.at)
 
     def recovery(self, checkpoint: Path) -> Recovery | None:
         """Return the recovery by the date of the next commit; None if no batch was committed after the strike."""
@@ -188,6 +195,8 @@ def run_driver(cell: Cell, dataset: Dataset, plan: StrikePlan, outcome: SparkOut
         outcome.problems += [f"process {name} was left" for name in processes.left_over(directory.parent)]
         if process.returncode == 0:
             return output.decode().strip()
+        if outcome.struck:
+            outcome.struck[-1] = outcome.struck[-1].ended(directory / CHECKPOINT)
         errors.seek(0)
         outcome.failures += errors.read().decode(errors="replace").strip().splitlines()[-1:]
         return ""

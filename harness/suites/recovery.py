@@ -165,7 +165,7 @@ class _Kill:
 
 @dataclass
 class Recoveries:
-    """What followed the kills of one kind: seconds to the right answer, and the rounds that were fed again."""
+    """The recoveries after the kills of one kind: seconds to the right answer, and the rounds that were fed again."""
 
     seconds: list[float] = field(default_factory=list)
     rounds: list[int] = field(default_factory=list)

@@ -59,7 +59,7 @@ def finished(chunked, tmp_path_factory):
     """
     cell, outcome = CELL.but(checkpoint=str(tmp_path_factory.mktemp("spark") / "query")), SparkOutcome()
     assert run_driver(cell, chunked, StrikePlan(killing("driver"), 1, max_delay=1.0), outcome, Random(1)) == ""
-    assert len(outcome.strikes) == 1
+    assert len(outcome.strikes) == len(outcome.struck) == 1
     return cell, verify.digest_of(cell, chunked)
 
 

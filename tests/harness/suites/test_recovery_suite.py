@@ -121,6 +121,10 @@ def test_the_recovery_of_spark_is_the_commit_of_the_batch_that_had_begun(tmp_pat
     commit.touch()
     os.utime(commit, (struck.at + 7, struck.at + 7))
     assert struck.recovery(tmp_path) == Recovery(pytest.approx(7), 1)
+    (tmp_path / OFFSETS / "4").touch()
+    ended = struck.ended(tmp_path)
+    assert (ended.at, ended.begun, ended.committed) == (struck.at, 4, 3)
+    assert ended.recovery(tmp_path) is None, "the commit of a killed driver is no recovery"
 
 
 def kill(name, outcome, note="", **figures):

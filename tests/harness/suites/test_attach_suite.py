@@ -7,7 +7,7 @@ from collections import Counter
 
 import pytest
 from support.harness.programs import EXAMPLE, EXAMPLE_FILE, example_in_thread
-from support.harness.suite_records import record, suite_tables, texts
+from support.harness.suite_records import record, second, suite_tables, texts
 
 from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.check.answers import WrongAnswerError
@@ -121,12 +121,8 @@ def test_a_cell_has_two_queries(tmp_path, capsys):
 
 
 def test_the_table_has_the_ratio_of_the_batches():
-    figures = {
-        "seconds": [0.25], "peak_bytes": [3e6], "kept_bytes": [1e6], "before": [1e-3, 9.0, 1e-3],
-        "after": [2.5e-3, 9.0, 2.5e-3], "alone": [2e-3],
-    }  # fmt: skip
     rows = [
-        record("q03 q05 mine", figures, suite="attach", dataset="SF 1", table="attached", cell="x"),
+        second("q03 q05 mine"),
         record("q03 q05 duckdb", note="refused: it attaches no query", suite="attach", dataset="SF 1",
                table="attached", cell="x"),
     ]  # fmt: skip

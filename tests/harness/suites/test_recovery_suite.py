@@ -9,7 +9,7 @@ from random import Random
 
 import pytest
 from support.harness.programs import SAVING, SAVING_FILE, forked
-from support.harness.suite_records import record, suite_tables, texts
+from support.harness.suite_records import kill, record, suite_tables, texts
 
 from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.engines.base import RefusedError
@@ -125,13 +125,6 @@ def test_the_recovery_of_spark_is_the_commit_of_the_batch_that_had_begun(tmp_pat
     ended = struck.ended(tmp_path)
     assert (ended.at, ended.begun, ended.committed) == (struck.at, 4, 3)
     assert ended.recovery(tmp_path) is None, "the commit of a killed driver is no recovery"
-
-
-def kill(name, outcome, note="", **figures):
-    return record(
-        name, {"outcome": [OUTCOMES.index(outcome)], "start_seconds": [0.5, 0.25], **figures}, note=note,
-        suite="recovery", dataset="SF 1", table="kills", cell="x", session="session", verified="oracle",
-    )  # fmt: skip
 
 
 def test_the_table_has_a_row_for_each_kind_of_kill():

@@ -29,6 +29,10 @@ OUTCOME_WORDS: dict[Outcome, str] = {
 }  # fmt: skip
 
 
+FAULT = 80
+"""The characters of a fault that the table shows; the record has all."""
+
+
 def _outcome(number: float) -> TableEntry:
     return words(OUTCOME_WORDS[OUTCOMES[int(number)]])
 
@@ -49,6 +53,7 @@ def recovery_tables(db: Relations) -> Iterator[Table]:
             substr(name, len(query) + len(work) + len(coalesce(moment || ' ', '')) + 3) AS engine
         FROM measured WHERE table_name = {literal("kills")})"""
     moments = " ".join(f"WHEN {literal(name)} THEN {literal(text)}" for name, text in MOMENTS.items())
+    fault = f"CASE WHEN len(note) > {FAULT} THEN left(note, {FAULT}) || '...' ELSE nullif(note, '') END"
     problems = db.rows(f"FROM {lives} WHERE note <> '' LIMIT 1")
     yield db.table(
         "kills", "Recovery: an engine is killed, and continues from its last snapshot",
@@ -61,7 +66,7 @@ def recovery_tables(db: Relations) -> Iterator[Table]:
             shown("start", "list_max(figures['start_seconds'])", brief), _middle("rounds again", "rounds", count),
             shown("MB of a snapshot", "list_max(figures['snapshot_bytes'])", megabytes),
             _middle("its time", "snapshot_seconds"),
-            *([("fault", "nullif(note, '')", words)] if problems else []),
+            *([("fault", fault, words)] if problems else []),
         ],
         f"FROM {lives} r ORDER BY id",
         [

@@ -29,7 +29,11 @@ final class Query implements AutoCloseable {
         collects = request.get("collect").asBoolean();
         request.get("relations").fields().forEachRemaining(
             each -> relations.put(each.getKey(), Columns.ofRelation(each.getValue())));
-        answer = Columns.ofAnswer(request.get("answer"));
+        try {
+            answer = Columns.ofAnswer(request.get("answer"));
+        } catch (IllegalArgumentException error) {
+            throw new Plan.RefusedException(error);
+        }
         time = restored == null ? -1 : restored.time();
         job = new Job(request.get("sql").asText(), relations, answer, workers, restored);
     }

@@ -34,10 +34,10 @@ from deltamark.datagen.spark.java import java_home
 from deltamark.datagen.spark.session import ONE_CORE
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.cell import Cell
-from deltamark.harness.chaos import running as processes
-from deltamark.harness.chaos.running import POLL_S, SHUTDOWN_TIMEOUT_S, run
-from deltamark.harness.chaos.spark import START_LIMIT_S, SparkOutcome, SparkStrike, StrikePlan, survive
 from deltamark.harness.chaos.trial import DataTrial, differences, digests
+from deltamark.harness.strikes import running as processes
+from deltamark.harness.strikes.running import POLL_S, SHUTDOWN_TIMEOUT_S, run
+from deltamark.harness.strikes.spark import START_LIMIT_S, SparkOutcome, SparkStrike, StrikePlan, survive
 from deltamark.harness.system.machine import ROOT
 
 SWITCH, BRIDGE, INTERFACE = "switch", "bridge", "eth0"

@@ -19,12 +19,12 @@ from pathlib import Path
 
 from deltamark.datagen.manifest import DIGEST, FILE
 from deltamark.errors import DeltamarkError
-from deltamark.harness.chaos import running
-from deltamark.harness.chaos.running import CommandRun, Invocation, Strike, run
 from deltamark.harness.compare.gate import Verdict
 from deltamark.harness.compare.trees import DIRECTORY, git, snapshot
 from deltamark.harness.results import store
 from deltamark.harness.results.record import Record
+from deltamark.harness.strikes import running
+from deltamark.harness.strikes.running import CommandRun, Invocation, Strike, run
 from deltamark.harness.system.machine import ROOT
 
 LIMIT_FACTOR, LIMIT_S = 10, 120.0

@@ -88,7 +88,8 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
 
 
 def _add_queries(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument_group("suites tpch, coverage, shared, memory, rate, windows and growth").add_argument
+    group = "suites tpch, coverage, shared, memory, rate, windows, growth, recovery and attach"
+    add = parser.add_argument_group(group).add_argument
     add("--queries", "--query", type=words, action=Added, metavar="Q,Q", help="queries to run (default: all)")
     text = "files of SQL, as queries to run"
     add("--sql", dest="queries", type=sql_files, action=Added, metavar="FILE,FILE", help=text)
@@ -99,7 +100,8 @@ def _add_queries(parser: argparse.ArgumentParser) -> None:
     add("--workers", type=worker_counts, metavar="W,W", help="numbers of workers, for tpch and memory")
     text = "units of incremental attachment per batch, for shared (default: 2)"
     add("--fuel", type=whole(1, MAX_FUEL), help=text)
-    add = parser.add_argument_group("suites tpch, coverage, memory, rate, windows and growth").add_argument
+    group = "suites tpch, coverage, memory, rate, windows, growth, recovery and attach"
+    add = parser.add_argument_group(group).add_argument
     text = "embedded, spark; duckdb, spark-sql, which recompute; a peer; exec:PROGRAM; all (default: embedded,duckdb)"
     add("--engines", type=engines, metavar="E,E", help=text)
     add = parser.add_argument_group("suites tpch and memory").add_argument
@@ -141,7 +143,7 @@ def add_suite(parser: argparse.ArgumentParser) -> None:
     text = (
         "tpch: the queries of a benchmark; coverage: grades of engines; shared: all queries in one dataflow; "
         "memory: the least memory of a cell; rate: the highest sustained rate; growth: certificates that answers are "
-        "maintained; loops; graph; windows"
+        "maintained; recovery: kills of an engine; attach: a second query beside the first; loops; graph; windows"
     )
     parser.add_argument("--suite", choices=tuple(SUITES), default=DEFAULT, help=f"{text} (default: {DEFAULT})")
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
+from pathlib import Path
 from typing import TypeVar
 
 import duckdb
@@ -21,6 +22,7 @@ from deltamark.dataflow.sql.tables import sql_tables
 from deltamark.dataflow.types import Schema
 from deltamark.datagen.feed import last_time
 from deltamark.datagen.schema import TIMES_PER_ROUND
+from deltamark.datagen.scratch import scratch
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.check.answers import Snapshot, unordered_difference
@@ -39,7 +41,7 @@ from deltamark.harness.conformance.cases import (
     line,
 )
 from deltamark.harness.console.table import brief
-from deltamark.harness.engines.base import RefusedError, Row
+from deltamark.harness.engines.base import Output, RefusedError, Row
 from deltamark.harness.engines.external import messages, named
 from deltamark.harness.engines.external.columns import (
     DIFF,
@@ -51,6 +53,7 @@ from deltamark.harness.engines.external.columns import (
     stored_columns,
     stored_in,
 )
+from deltamark.harness.engines.external.engine import Restored
 from deltamark.harness.engines.external.program import Program
 from deltamark.harness.engines.plans import specified_plan, sql_inputs
 from deltamark.harness.results.plausibility import Account, doubt
@@ -64,6 +67,7 @@ minutes on a machine with much other work.
 """
 
 SEVERAL = "several batches in one request"
+RESTORED = "a snapshot is restored by another process"
 UNKNOWN_QUERY = "no_such_query"
 
 
@@ -153,17 +157,26 @@ class _Oracle:
 class OpenQuery:
     """A query that is open in a program, fed with rows made by hand. engine: the name of the program."""
 
-    def __init__(self, engine: str, program: Program, subject: Subject, *, deletions: bool = True) -> None:
+    def __init__(
+        self, engine: str, program: Program, subject: Subject, *, deletions: bool = True, begin: Restored | None = None
+    ) -> None:
         self._program, self._inputs, self.schema = program, subject.inputs, subject.schema
         self._is_exact = program.greeting.output == "stream"
         self._answer = stored_columns(self.schema) if self._is_exact else selected_columns(self.schema)
         self._fed, self._read_until, self._until = 0, -1, -1
         self._files: dict[str, str] = {}
-        program.open(messages.Open(
+        opening = messages.Open(
             query=subject.name, sql=named.translated(engine, subject.sql), parameters=dict(subject.parameters),
             workload="insert", deletions=deletions, logical=1, workers=1, collect=True,
             directory=str(program.files.path), relations=dict(subject.inputs), answer=self._answer,
-        ))  # fmt: skip
+        )  # fmt: skip
+        if begin is None:
+            program.open(opening)
+        else:
+            restore = messages.Restore(**structs.asdict(opening), snapshot=str(begin.directory), until=begin.until)
+            if (time := program.restore(restore).time) != begin.until:
+                raise program.failed(restore, f"it has restored the rows up to time {time}, not {begin.until}")
+            self._read_until = begin.until
 
     def feed(self, changes: Sequence[Change], until: int) -> int:
         """Feed a batch; return the number of changes that the engine reports."""
@@ -209,6 +222,9 @@ class OpenQuery:
         table = self._program.file(request)
         with self._program.failures(request):
             return list(zip(*(each.to_pylist() for each in answer_in(table, self._answer).columns), strict=True))
+
+    def take_snapshot(self, directory: Path) -> None:
+        self._program.request(messages.TakeSnapshot(str(directory)), messages.SnapshotReply)
 
     def end(self) -> None:
         self._program.request(messages.End(), messages.Reply)
@@ -333,6 +349,54 @@ def _sum_problems(_query: OpenQuery, case: Case, oracle: _Oracle, table: pa.Tabl
         yield from _difference(number, list(weights.elements()), oracle)
 
 
+class _Sum:
+    """The answer to which the outputs of a query sum up, also if several programs have made them."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._snapshot, self._weights = Snapshot(schema), Counter[Row]()
+
+    def taken(self, query: OpenQuery, output: Output) -> list[Row]:
+        """Take the output since the last call; return the answer."""
+        if output == "answers":
+            return query.answer()
+        table = query.changes()
+        if output == "stream":
+            self._snapshot.add(stored_in(table, query.schema))
+            return self._snapshot.answer(())
+        for _, diff, *row in zip(*(column.to_pylist() for column in table.columns), strict=True):
+            self._weights[tuple(row)] += diff
+        return list(self._weights.elements())
+
+
+def run_restored(name: str, start: Callable[[], Program], case: Case) -> Outcome:
+    """Kill a program after a snapshot of the first batch, and run the other batches in another program."""
+    try:
+        return Outcome(RESTORED, _restored_problem(name, start, case))
+    except RefusedError as error:
+        return Outcome(RESTORED, refused=f"{case.query}: {error.actual}")
+
+
+def _restored_problem(name: str, start: Callable[[], Program], case: Case) -> str:
+    subject, first = subject_of(case.query), _until(case, 0)
+    found, answer = _Sum(subject.schema), list[Row]()
+    with scratch() as directory, closing(_Oracle(subject)) as oracle:
+        with closing(start()) as program:
+            query = OpenQuery(name, program, subject)
+            query.feed(case.batches[0], first)
+            found.taken(query, program.greeting.output)
+            query.take_snapshot(directory)
+            program.kill()
+        with closing(start()) as program:
+            query = OpenQuery(name, program, subject, begin=Restored(directory, first))
+            for number, batch in enumerate(case.batches[1:], 1):
+                query.feed(batch, _until(case, number))
+                answer = found.taken(query, program.greeting.output)
+        for batch in case.batches:
+            oracle.add(batch)
+        wrong = unordered_difference(answer, oracle.answer(), named.DOUBLE_TOLERANCE)
+    return f"wrong at the end\n{wrong}" if wrong else ""
+
+
 def _ends(case: Case) -> list[int]:
     """Return the last time of each batch."""
     return [_until(case, number) for number in range(len(case.batches))]
@@ -347,7 +411,8 @@ def _until(case: Case, number: int) -> int:
 def run_all(name: str) -> Iterator[Outcome]:
     """Run all cases on an external engine."""
     each = named.resolved(name)
-    with closing(Program(each.short, list(each.command), REQUEST_TIMEOUT_S)) as program:
+    start = partial(Program, each.short, list(each.command), REQUEST_TIMEOUT_S)
+    with closing(start()) as program:
         yield _greets_as_expected(name, program)
         for case in (*CASES, *NULL_CASES):
             yield run_case(name, program, case if program.greeting.deletions else case.before_deletions)
@@ -358,6 +423,8 @@ def run_all(name: str) -> Iterator[Outcome]:
             name, program, Case("a query after a refused one", NOTHING_BETWEEN.query, NOTHING_BETWEEN.batches)
         )
     yield Outcome("close ends the program", program.unclean_end)
+    if program.greeting.snapshots and program.greeting.deletions:
+        yield run_restored(name, start, NOTHING_BETWEEN)
 
 
 def _greets_as_expected(name: str, program: Program) -> Outcome:

@@ -106,6 +106,10 @@ class Capabilities:
     """Two cells with one worker each can be checked at the same time, since each keeps one core busy."""
     resumes: bool = False
     """The engine resumes an interrupted stream from a checkpoint directory."""
+    snapshots: bool = False
+    """The engine is a process that writes snapshots of its state, and another process restores them."""
+    attaches: bool = False
+    """The engine takes further queries over rows that were fed."""
     tolerance: float = TOLERANCE
     """The relative error allowed between a double of its answer and DuckDB's."""
 
@@ -242,6 +246,28 @@ class AnswerEngine(Engine):
 
     @abstractmethod
     def answer(self) -> list[Row]: ...
+
+
+class AttachingEngine(Engine):
+    """An engine that takes one more query over the rows that were fed. Both pass their changes on in `finish`."""
+
+    schemas: dict[str, Schema]
+    """The columns of exact changes, by query; a query without them has changes in tables."""
+
+    @classmethod
+    @abstractmethod
+    def beside(cls, cell: Cell, coming: Cell, dataset: Dataset, work: Workload, sink: Sink) -> AttachingEngine:
+        """Open a query, beside which that of another cell will be opened later. sink: receives its changes."""
+
+    def expect(self) -> None:
+        """Make ready what the harness contributes to the attachment, which is not timed."""
+
+    @abstractmethod
+    def attach(self, sink: Sink) -> float:
+        """Open the query that was announced; return the seconds until its first answer is complete.
+
+        sink: receives its changes, the first of which are the answer to the rows so far.
+        """
 
 
 class RecomputingEngine(FedEngine[Prepared], AnswerEngine):

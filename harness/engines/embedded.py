@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,6 +15,7 @@ from deltamark.datagen.workloads.workload import Workload
 from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.engines.base import (
     SEVERAL_ROUNDS,
+    AttachingEngine,
     Capabilities,
     FedEngine,
     PlanEngine,
@@ -22,6 +24,7 @@ from deltamark.harness.engines.base import (
 )
 from deltamark.harness.engines.inputs import batches
 from deltamark.harness.engines.plans import plan_of
+from deltamark.harness.system.clock import Stopwatch
 
 if TYPE_CHECKING:
     from deltamark.dataflow.language.collection import Collection
@@ -42,7 +45,7 @@ class EmbeddedEngine(FedEngine[dict[str, Batch]], PlanEngine):
     """The embedded engine, fed with batches that the harness cuts."""
 
     name = "embedded"
-    capabilities = Capabilities(output="stream", has_variants=True, analyzes=True, checks_in_pairs=True)
+    capabilities = Capabilities(output="stream", has_variants=True, analyzes=True, checks_in_pairs=True, attaches=True)
 
     def __init__(self, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> None:
         from deltamark.dataflow.runtime.dataflow import Dataflow  # noqa: PLC0415 (most commands need no kernels)
@@ -112,6 +115,77 @@ class EmbeddedEngine(FedEngine[dict[str, Batch]], PlanEngine):
         while not source.feed.done:
             self._dataflow.push(source.take(min(self._cell.physical, most)))
         return self._dataflow.explain()
+
+
+class EmbeddedQueries(FedEngine[dict[str, Batch]], AttachingEngine):
+    """The embedded engine with a second query, which is attached to the dataflow of the first.
+
+    The second query reads the arrangements of the first. The rows that none of them has are read from the data again.
+    """
+
+    capabilities = EmbeddedEngine.capabilities
+
+    def __init__(
+        self, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None, *, coming: Cell | None = None
+    ) -> None:
+        from deltamark.dataflow.runtime.dataflow import Dataflow  # noqa: PLC0415 (most commands need no kernels)
+
+        del dataset  # the workload has the data
+        self._cell, self._work, self._coming = cell, work, coming
+        plan = plan_of(cell, work)
+        self._dataflow = Dataflow({cell.query: plan})
+        self.schemas = {cell.query: plan.schema}
+        self._sinks = {cell.query: sink}
+        self._made: list[dict[str, Batch]] = []
+        self._history: dict[str, list[Batch]] = {}
+        self.feed = feed_of(cell, work, self._dataflow.inputs)
+
+    @classmethod
+    def beside(cls, cell: Cell, coming: Cell, dataset: Dataset, work: Workload, sink: Sink) -> EmbeddedQueries:
+        return cls(cell, dataset, work, sink, coming=coming)
+
+    def prepare(self, deltas: list[Delta]) -> dict[str, Batch]:
+        return batches(deltas)
+
+    def apply(self) -> int:
+        changes = self._dataflow.feed(self.batch)
+        self._made.append(changes)
+        return sum(len(each.time) for each in changes.values())
+
+    def finish(self) -> None:
+        for made in self._made:
+            for query, changes in made.items():
+                if (sink := self._sinks[query]) is not None:
+                    sink(changes)
+        self._made = []
+
+    def attach(self, sink: Sink) -> float:
+        assert self._coming is not None
+        cell = self._coming
+        with Stopwatch() as watch:
+            plan = plan_of(cell, self._work)
+            answer = self._dataflow.attach(cell.query, plan, history=self._history)
+        self._history = {}
+        self.schemas[cell.query], self._sinks[cell.query] = plan.schema, sink
+        self._made.append({cell.query: answer})
+        fed, self.feed = self.feed, feed_of(self._cell, self._work, self._dataflow.inputs)
+        self.feed.round = fed.round
+        return watch.seconds
+
+    def expect(self) -> None:
+        """Read the rows so far of the second query, as one logical batch."""
+        from deltamark.dataflow.runtime.dataflow import Dataflow  # noqa: PLC0415 (as above)
+
+        assert self._coming is not None
+        with closing(Dataflow({"alone": plan_of(self._coming, self._work)})) as alone:
+            feed = Feed(self._work, alone.inputs, logical=self.feed.round, until=self.feed.round)
+        self._history = {name: [batch] for name, batch in batches(feed.take(1)).items()}
+
+    def stored_bytes(self) -> int:
+        return self._dataflow.state_bytes()
+
+    def close(self) -> None:
+        self._dataflow.close()
 
 
 def measured_workers(cell: Cell) -> int:

@@ -25,7 +25,7 @@ from msgspec import Meta, Struct, field
 from deltamark.errors import DeltamarkError, unknown
 from deltamark.harness.console.console import say
 from deltamark.harness.engines.base import Output
-from deltamark.harness.engines.external.messages import PROTOCOL, HelloReply, plain
+from deltamark.harness.engines.external.messages import HelloReply, plain
 from deltamark.harness.system.machine import ROOT
 
 FOLDER = ROOT / "peers"
@@ -98,6 +98,8 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
     """The commands that set the peer up, each run in `{source}`, a copy of the folder of the peer."""
     run: list[str]
     """The command that starts the adapter."""
+    protocol: int = 1
+    """The version of the protocol that the adapter speaks."""
     output: Output
     maintains: bool = True
     max_workers: int | None = None
@@ -105,6 +107,8 @@ class Manifest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, re
     several: bool = False
     nulls: bool = False
     deletions: bool = True
+    snapshots: bool = False
+    attaches: bool = False
     dialect: list[tuple[str, str]] = []
     """Regular expressions, and the texts that replace their matches in the SQL of all queries."""
     refuses: dict[str, str] = field(default_factory=dict)
@@ -142,8 +146,9 @@ class Peer:
         """Return the reply to `hello` that the manifest promises."""
         own = self.manifest
         return HelloReply(
-            protocol=PROTOCOL, name=own.name, output=own.output, maintains=own.maintains, max_workers=own.max_workers,
-            session=own.session, several=own.several, nulls=own.nulls, deletions=own.deletions,
+            protocol=own.protocol, name=own.name, output=own.output, maintains=own.maintains,
+            max_workers=own.max_workers, session=own.session, several=own.several, nulls=own.nulls,
+            deletions=own.deletions, snapshots=own.snapshots, attaches=own.attaches,
         )  # fmt: skip
 
     @property

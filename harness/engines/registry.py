@@ -9,9 +9,20 @@ from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.errors import DeltamarkError, unknown
 from deltamark.harness.benchmarks.cell import Cell
-from deltamark.harness.engines.base import PROGRAM, Capabilities, Engine, EngineInfo, PlanEngine, Sink, StreamEngine
+from deltamark.harness.engines.base import (
+    PROGRAM,
+    AttachingEngine,
+    Capabilities,
+    Engine,
+    EngineInfo,
+    PlanEngine,
+    RefusedError,
+    Sink,
+    StreamEngine,
+    short_name,
+)
 from deltamark.harness.engines.duckdb import DuckDBEngine
-from deltamark.harness.engines.embedded import EmbeddedEngine
+from deltamark.harness.engines.embedded import EmbeddedEngine, EmbeddedQueries
 from deltamark.harness.engines.external import named
 from deltamark.harness.engines.external.engine import CLASSES
 from deltamark.harness.engines.peers import PEERS, peer
@@ -20,6 +31,9 @@ from deltamark.harness.engines.spark_sql import SparkSqlEngine
 
 PLAN_ENGINES: dict[str, type[PlanEngine]] = {each.name: each for each in (EmbeddedEngine, SparkEngine)}
 BUILT_IN: dict[str, type[Engine]] = {**PLAN_ENGINES, **{each.name: each for each in (DuckDBEngine, SparkSqlEngine)}}
+
+ATTACHING: dict[str, type[Engine]] = {EmbeddedEngine.name: EmbeddedQueries}
+"""The classes of engines to which queries are attached, if these are others."""
 
 DEFAULT = EmbeddedEngine.name
 DEFAULT_SWEEP = (EmbeddedEngine.name, DuckDBEngine.name)
@@ -75,6 +89,16 @@ def open_engine(cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None 
     if limit is not None and not 1 <= cell.workers <= limit:
         raise DeltamarkError("no such number of workers", cell.workers, f"give from 1 to {limit}")
     return engine_class(cell.engine).open(cell, dataset, work, sink)
+
+
+def open_beside(cell: Cell, coming: Cell, dataset: Dataset, work: Workload, sink: Sink) -> AttachingEngine:
+    """Open the engine of a cell, to which the query of another cell will be attached."""
+    kind = ATTACHING.get(cell.engine) or engine_class(cell.engine)
+    if not (capabilities(cell.engine).attaches and issubclass(kind, AttachingEngine)):
+        raise RefusedError(
+            f"{short_name(cell.engine)} has one query", "it attaches no query with changes", "leave it out"
+        )
+    return kind.beside(cell, coming, dataset, work, sink)
 
 
 def open_stream(cell: Cell, dataset: Dataset, work: Workload) -> StreamEngine:

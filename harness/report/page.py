@@ -28,7 +28,16 @@ from deltamark.harness.report.sections.queries import (
     throughput,
     workers,
 )
-from deltamark.harness.report.sections.suites import graphs, growth, loops, memory, rates, sharing
+from deltamark.harness.report.sections.suites import (
+    attachments,
+    graphs,
+    growth,
+    loops,
+    memory,
+    rates,
+    recovery,
+    sharing,
+)
 from deltamark.harness.results.commits import KnownCommit
 from deltamark.harness.results.plausibility import doubt_of
 from deltamark.harness.results.record import PROJECT, Record
@@ -69,8 +78,12 @@ def page(report: ReportData) -> str:
     )
 
 
+OTHERS = (growth, recovery, rates, memory, sharing, attachments, loops, graphs)
+"""The sections of the suites other than throughput."""
+
+
 def _sections(report: ReportData, db: Relations) -> list[Section | None]:
-    others = [make(report.table_records) for make in (growth, rates, memory, sharing, loops, graphs)]
+    others = [make(report.table_records) for make in OTHERS]
     if not db.latest:
         return [*others, _machine(report, db)]
     return [

@@ -68,7 +68,7 @@ def measure(cell: Cell, data: Path, runs: int) -> Iterator[CellReply]:
     work = workload(dataset, cell.workload)
     own = MemoryUse()
     with closing(open_engine(cell, dataset, work)) as engine, without_collections():
-        _load(engine, work)
+        load(engine, work)
         stored, memory = engine.stored_bytes(), engine.memory or own
         figures: Figures = {"base": [base], "bytes": [memory.growth if stored is None else stored]}
         running = _Running(engine, names, CpuUse(math.inf))
@@ -89,7 +89,8 @@ def _check(cell: Cell, dataset: Dataset) -> None:
         raise WrongAnswerError("a wrong answer", f"{cell}, {error}", REMEDY) from error
 
 
-def _load(engine: Engine, work: Workload) -> None:
+def load(engine: Engine, work: Workload) -> None:
+    """Load the base, untimed."""
     while engine.feed.round < work.load_rounds:
         if engine.take(min(LOAD_ROUNDS, work.load_rounds - engine.feed.round)):
             engine.load()

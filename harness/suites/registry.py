@@ -7,7 +7,8 @@ static and changing graphs, at a hub, vertex by vertex, and on virtual shards. L
 Memory: the least memory in which a cell passes, found by runs under limits. Rates: the highest rate that an engine
 sustains in an open loop. Sharing: all queries in one dataflow beside the same queries alone, and queries that attach to
 others. Windows: the time of a change of a partition, by its size, for each window function. Growth: the time of the
-same changes over bases of several sizes, and the certificate that an engine maintains the answer.
+same changes over bases of several sizes, and the certificate that an engine maintains the answer. Recovery: the time to
+the right answer after kills, and whether changes came exactly once. Attachment: a second query over loaded rows.
 """
 
 from __future__ import annotations
@@ -31,14 +32,14 @@ from deltamark.datagen.windows import ROWS, WINDOWS
 from deltamark.datagen.workloads.registry import known_workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.benchmark import DEFAULT as DEFAULT_BENCHMARK
-from deltamark.harness.benchmarks.cell import FINE, Cell
+from deltamark.harness.benchmarks.cell import DEFAULT_ENGINE, FINE, Cell
 from deltamark.harness.console.progress import ProgressLine
 from deltamark.harness.console.table import Table
 from deltamark.harness.engines.base import short_name
 from deltamark.harness.engines.registry import DEFAULT_SWEEP, capabilities
 from deltamark.harness.measure.client import CellReply
 from deltamark.harness.results.record import Origin, Record, blank_record
-from deltamark.harness.suites import coverage, growth, loops, memory, rate, sharing, windows
+from deltamark.harness.suites import attach, coverage, growth, loops, memory, rate, recovery, sharing, windows
 from deltamark.harness.suites.graphs import counting, virtual_shards
 from deltamark.harness.suites.graphs.counting import LOOPS
 from deltamark.harness.suites.graphs.graph_data import ORIENTED, named_graph
@@ -50,6 +51,7 @@ from deltamark.harness.system import machine
 from deltamark.harness.tables.graphs import graph_tables, loop_tables
 from deltamark.harness.tables.growth import SUITE as GROWTH
 from deltamark.harness.tables.growth import growth_tables, recorded_grades
+from deltamark.harness.tables.lives import attach_tables, recovery_tables
 from deltamark.harness.tables.suites import (
     coverage_tables,
     highest_rates,
@@ -380,11 +382,61 @@ class GrowthSuite(DataSuite, TableSuite):
         return growth.measure(cell, replace(self._wanted, sf=Decimal(cell.sf)).directory, self.runs)
 
 
+LIFE_WORKLOAD = "window:500"
+"""The workload of a life, in which rows arrive and leave, for a benchmark that has events."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecoverySuite(DataSuite, TableSuite):
+    NAME = "recovery"
+    TITLE = "Recovery"
+    CODE = "suites.recovery"
+    MAKE_TABLES = recovery_tables
+
+    engines: tuple[str, ...] = ("spark",)
+    workload: tuple[str, ...] = ()
+
+    def cells(self) -> list[Cell]:
+        works = self.workload or (LIFE_WORKLOAD if self.home.relations.events else self.home.workload,)
+        return [self._cell(*choice) for choice in product(self.engines, self.names, map(known_workload, works))]
+
+    def _cell(self, engine: str, name: str, work: str) -> Cell:
+        cell = self.cell(name, work).but(engine=engine, master=self._master(engine))
+        return self._of_table(cell, "kills", f"{name} {work} {short_name(engine)}")
+
+    def measure(self, cell: Cell) -> Iterator[CellReply]:
+        return recovery.measure(cell, self._wanted.directory, self.runs)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AttachSuite(DataSuite, TableSuite):
+    NAME = "attach"
+    TITLE = "Attachment"
+    CODE = "suites.attach"
+    MAKE_TABLES = attach_tables
+
+    engines: tuple[str, ...] = (DEFAULT_ENGINE,)
+
+    def cells(self) -> list[Cell]:
+        first, *coming = self.names
+        if not coming:
+            raise DeltamarkError("no second query", first, "give two QUERIES or more: the first one runs first")
+        return [self._cell(engine, first, second) for engine, second in product(self.engines, coming)]
+
+    def _cell(self, engine: str, first: str, second: str) -> Cell:
+        cell = self.cell(first).but(engine=engine, master=self._master(engine))
+        return self._of_table(cell, "attached", f"{first} {second} {short_name(engine)}")
+
+    def measure(self, cell: Cell) -> Iterator[CellReply]:
+        _, coming, _ = cell.part.split(" ", 2)
+        return attach.measure(cell, coming, self._wanted.directory)
+
+
 SUITES: dict[str, type[Suite]] = {
     suite.NAME: suite
     for suite in (
         ThroughputSuite, CoverageSuite, GraphSuite, LoopSuite, MemorySuite, RateSuite, SharingSuite,
-        WindowSuite, GrowthSuite,
+        WindowSuite, GrowthSuite, RecoverySuite, AttachSuite,
     )
 }  # fmt: skip
 DEFAULT = ThroughputSuite.NAME

@@ -93,6 +93,10 @@ class MemoryUse:
     def peak(self) -> int:
         return peak(self._process)
 
+    def reset_peak(self) -> None:
+        """Let `peak` begin with the present memory."""
+        reset_peak(self._process)
+
 
 def touch(size: int) -> None:
     """Touch memory and free it, so that the next allocations need not wait for the host of a virtual machine.

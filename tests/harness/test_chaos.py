@@ -13,10 +13,10 @@ from support.harness.local_tasks import tasks_in_process
 
 from deltamark.datagen import scratch
 from deltamark.datagen.make import Wanted, make_data
-from deltamark.harness.chaos import running
-from deltamark.harness.chaos.running import SIGNALS, TARGETS, Invocation, Strike, run
 from deltamark.harness.chaos.trial import BenchTrial, attempt, differences, digests
 from deltamark.harness.cli.main import main
+from deltamark.harness.strikes import running
+from deltamark.harness.strikes.running import SIGNALS, TARGETS, Invocation, Strike, run
 
 pytestmark = pytest.mark.waits(2)
 

@@ -8,8 +8,8 @@ import pytest
 from support.paths import ROOT
 
 ORDER = (
-    "bootstrap", "console", "system", "benchmarks", "engines", "check", "results", "measure", "tables", "suites",
-    "conformance", "compare", "chaos", "report", "cli",
+    "bootstrap", "console", "system", "benchmarks", "engines", "check", "strikes", "results", "measure", "tables",
+    "suites", "conformance", "compare", "chaos", "report", "cli",
 )  # fmt: skip
 """The packages, each of which imports from those before it."""
 

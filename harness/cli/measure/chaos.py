@@ -17,14 +17,14 @@ from deltamark.errors import unknown
 from deltamark.harness.benchmarks.benchmark import DEFAULT, anywhere, benchmark
 from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.chaos.cluster import FAULTS, Fault, generate, missing, survive_fault
-from deltamark.harness.chaos.running import Strike
-from deltamark.harness.chaos.spark import VICTIMS, SparkOutcome, StrikePlan, Victim, killing, survive
 from deltamark.harness.chaos.trial import BenchTrial, CompareTrial, DataTrial, Trial, attempt, measure
 from deltamark.harness.cli.commands import command
 from deltamark.harness.cli.data.data import ensure
 from deltamark.harness.cli.options import MAX_SEED, MAX_TIMES, add_data, batch_size, whole, words, worker_counts
 from deltamark.harness.cli.parser import Parser
 from deltamark.harness.console.console import say
+from deltamark.harness.strikes.running import Strike
+from deltamark.harness.strikes.spark import VICTIMS, SparkOutcome, StrikePlan, Victim, killing, survive
 
 SPARK, HOSTS = "spark", "hosts"
 KINDS = ("data", "bench", "compare", SPARK, HOSTS)

@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 
 import pyarrow as pa
+from msgspec import structs
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.sql.problems import SeveralSqlError, SqlError
+from deltamark.dataflow.types import Schema
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.feed import Delta, last_time
-from deltamark.datagen.schema import Relation
+from deltamark.datagen.schema import TIMES_PER_ROUND, Relation
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.engines.answers import SqlRows
 from deltamark.harness.engines.base import (
     AnswerEngine,
+    AttachingEngine,
     Capabilities,
     FedEngine,
+    Inputs,
     Output,
     RefusedError,
     Row,
@@ -44,6 +49,7 @@ from deltamark.harness.engines.external.messages import (
     Apply,
     ApplyAllReply,
     ApplyReply,
+    Attach,
     Changes,
     Columns,
     Feed,
@@ -51,8 +57,11 @@ from deltamark.harness.engines.external.messages import (
     RelationColumns,
     Reply,
     Request,
+    Restore,
+    SnapshotReply,
     State,
     StateReply,
+    TakeSnapshot,
 )
 from deltamark.harness.engines.plans import plan_of, sql_inputs
 from deltamark.harness.system import resources
@@ -70,26 +79,49 @@ class PreparedBatch:
     batches: int = 1
 
 
+@dataclass(frozen=True)
+class Restored:
+    """The beginning of an engine that restores a snapshot.
+
+    directory: that of the snapshot; until: the last logical time whose changes the harness has.
+    """
+
+    directory: Path
+    until: int
+
+
 class ExternalEngine(FedEngine[PreparedBatch]):
     """The part that all external engines share. columns: those that the program must return."""
 
     columns: Columns
 
-    def __init__(self, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> None:
+    def __init__(  # noqa: PLR0913 (independent settings)
+        self,
+        cell: Cell,
+        dataset: Dataset,
+        work: Workload,
+        sink: Sink | None = None,
+        *,
+        begin: Restored | None = None,
+        coming: Cell | None = None,
+    ) -> None:
         self._cell, self._work, self._sink = cell, work, sink
-        self._inputs = sql_inputs(cell)
+        self._coming = coming
+        self._inputs = sql_inputs(cell) if coming is None else sql_inputs(cell, coming)
         self.feed = feed_of(cell, work, self._inputs)
         self._rows = SqlRows(dataset)
         self._taken = self._counted = 0
         """The number of batches, and of the changes since the last file, or of the rows of the answer."""
         self._read_until = -1
         """The last logical time of the changes that were read."""
-        self.columns = self._columns()
+        self.schemas: dict[str, Schema] = {}
+        """The columns of exact changes, by query."""
+        self.columns = self._columns(cell)
         self._program = named.acquire(cell.engine)
         resources.reset_peak(self._program.process)
         self.memory = resources.MemoryUse(self._program.process)
         try:
-            self._open()
+            self._open(begin)
         except RefusedError:
             named.leave(cell.engine, self._program)
             raise
@@ -97,19 +129,29 @@ class ExternalEngine(FedEngine[PreparedBatch]):
             named.discard(cell.engine, self._program)
             raise
 
-    def _open(self) -> None:
-        request = Open(
-            query=self._cell.query, sql=named.translated(self._cell.engine, self._cell.text),
-            parameters=dict(self._cell.parameters),
-            workload=self._cell.workload, deletions=self._work.retracts,
-            logical=self._cell.logical, workers=self._cell.workers,
+    def _open(self, begin: Restored | None) -> None:
+        request = self._opening(self._cell, self._inputs, self.columns)
+        if begin is None:
+            self.recomputes_query = not self._program.open(request).maintains
+            return
+        restore = Restore(**structs.asdict(request), snapshot=str(begin.directory), until=begin.until)
+        reply = self._program.restore(restore)
+        self.recomputes_query = not reply.maintains
+        if reply.time is None or reply.time > begin.until or (reply.time + 1) % TIMES_PER_ROUND:
+            problem = f"it has the rows up to time {reply.time}, and the harness the changes up to {begin.until}"
+            raise self._program.failed(restore, problem)
+        self.feed.round = min((reply.time + 1) // TIMES_PER_ROUND * self._cell.logical, self._work.rounds)
+
+    def _opening(self, cell: Cell, inputs: Inputs, columns: Columns) -> Open:
+        """Return the request that opens a query."""
+        relations = self._work.dataset.relations
+        return Open(
+            query=cell.query, sql=named.translated(cell.engine, cell.text), parameters=dict(cell.parameters),
+            workload=cell.workload, deletions=self._work.retracts, logical=cell.logical, workers=cell.workers,
             collect=self._sink is not None, directory=str(self._program.files.path),
-            relations={
-                name: self._columns_of(self._work.dataset.relations[name], each) for name, each in self._inputs.items()
-            },
-            answer=self.columns,
+            relations={name: self._columns_of(relations[name], each) for name, each in inputs.items()},
+            answer=columns, shared=self._coming is not None,
         )  # fmt: skip
-        self.recomputes_query = not self._program.open(request).maintains
 
     def _columns_of(self, relation: Relation, names: tuple[str, ...]) -> RelationColumns:
         columns = [relation.column(name) for name in names]
@@ -118,12 +160,12 @@ class ExternalEngine(FedEngine[PreparedBatch]):
         keys = [[relation.prefix + name for name in key]] if key else []
         return RelationColumns(input_columns(relation, names), self._work.most_live(relation.name), nullable, keys)
 
-    def _columns(self) -> Columns:
+    def _columns(self, cell: Cell) -> Columns:
         """Return the columns of the answer; those that DuckDB names for a query that our SQL does not support."""
         try:
-            return selected_columns(plan_of(self._cell, self._work).schema)
+            return selected_columns(plan_of(cell, self._work).schema)
         except (SqlError, SeveralSqlError):
-            return described_columns(self._cell.text, self._work.dataset.relations.values())
+            return described_columns(cell.text, self._work.dataset.relations.values())
 
     def prepare(self, deltas: list[Delta]) -> PreparedBatch:
         return self._fed(deltas, last_time(self.feed.round, self._cell.logical))
@@ -192,43 +234,104 @@ class ExternalEngine(FedEngine[PreparedBatch]):
         """Take notice of the changes of a batch, or of the rows of the answer after it."""
         self._counted = changes
 
-    def _file(self, request: Request) -> pa.Table:
-        """Return a file with as many rows as the program has counted; one that counted others did not compute them."""
-        table = self._program.file(request)
-        if self._taken and table.num_rows != self._counted:  # before the first batch nothing is counted
-            problem = f"the file has {table.num_rows} rows, and the program counted {self._counted}"
-            raise self._program.failed(request, problem)
-        return table
+    def _files(self, *requests: Request) -> list[pa.Table]:
+        """Return files with as many rows as the program has counted; one that counted others did not compute them."""
+        tables = [self._program.file(request) for request in requests]
+        rows = sum(table.num_rows for table in tables)
+        if self._taken and rows != self._counted:  # before the first batch nothing is counted
+            file = "the file has" if len(tables) == 1 else "the files have"
+            problem = f"{file} {rows} rows, and the program counted {self._counted}"
+            raise self._program.failed(requests[0], problem)
+        return tables
 
     def state_rows(self) -> int:
         return self._program.request(State(), StateReply).rows
+
+    def take_snapshot(self, directory: Path) -> int:
+        """Let the program write a snapshot into an empty directory; return its bytes."""
+        request = TakeSnapshot(str(directory))
+        claimed = self._program.request(request, SnapshotReply).bytes
+        written = sum(path.stat().st_size for path in directory.rglob("*") if path.is_file())
+        if claimed > written:
+            raise self._program.failed(request, f"it claims a snapshot of {claimed} bytes, and has written {written}")
+        return written
+
+    def kill(self) -> None:
+        """Kill the program."""
+        self._program.kill()
+
+    def discard(self) -> None:
+        """End the program after a failure or a kill."""
+        named.discard(self._cell.engine, self._program)
 
     def close(self) -> None:
         named.release(self._cell.engine, self._program)
 
 
-class ExternalChanges(ExternalEngine):
+@dataclass(frozen=True)
+class _ChangesOf:
+    """The changes of an open query: what asks for them, their columns, and their receiver."""
+
+    query: str
+    request: Changes
+    columns: Columns
+    sink: Sink
+
+
+class ExternalChanges(ExternalEngine, AttachingEngine):
     """A program with changes. A checked run passes them to the sink when there are many, and at its end."""
 
     name = "exec:PROGRAM with changes of batches"
     capabilities = Capabilities(output="batches")
+    _attached: _ChangesOf | None = None
 
     def _applied(self, changes: int) -> None:
         self._counted += changes
         if self._sink is not None and self._counted >= COLLECTED_CHANGES:
             self.finish()
 
-    def finish(self) -> None:
+    @property
+    def _outputs(self) -> list[_ChangesOf]:
+        """The changes of all open queries. A request names its query only if there are several."""
         if self._sink is None:
-            return
-        request = Changes()
-        table = self._file(request)
-        with self._program.failures(request):
-            changes = self._converted(changes_in(table, self.columns, self._read_until, self.batch.time))
-        self._sink(changes)
-        self._counted, self._read_until = 0, self.batch.time
+            return []
+        query, attached = self._cell.query, self._attached
+        request = Changes(query) if attached else Changes()
+        return [_ChangesOf(query, request, self.columns, self._sink), *([attached] if attached else [])]
 
-    def _converted(self, changes: pa.Table) -> Batch | pa.Table:
+    def finish(self) -> None:
+        outputs = self._outputs
+        if not outputs:
+            return
+        for each, table in zip(outputs, self._files(*(each.request for each in outputs)), strict=True):
+            with self._program.failures(each.request):
+                found = changes_in(table, each.columns, self._read_until, self._until)
+                changes = self._converted(found, each.query)
+            each.sink(changes)
+        self._counted, self._read_until = 0, self._until
+
+    @property
+    def _until(self) -> int:
+        """The last logical time that was handed over."""
+        return self.batch.time
+
+    @classmethod
+    def beside(cls, cell: Cell, coming: Cell, dataset: Dataset, work: Workload, sink: Sink) -> ExternalChanges:
+        return cls(cell, dataset, work, sink, coming=coming)
+
+    def attach(self, sink: Sink) -> float:
+        assert self._coming is not None
+        self.finish()
+        cell = self._coming
+        columns = self._columns(cell)
+        opening = self._opening(cell, sql_inputs(cell), columns)
+        self._counted = self._program.attach(Attach(**structs.asdict(opening))).changes
+        seconds = self._program.request_seconds
+        self._attached = _ChangesOf(cell.query, Changes(cell.query), columns, sink)
+        self._read_until = self._until - 1  # the answer to the rows so far has the last time that was fed
+        return seconds
+
+    def _converted(self, changes: pa.Table, query: str) -> Batch | pa.Table:  # noqa: ARG002 (for streams)
         return changes
 
 
@@ -238,12 +341,14 @@ class ExternalStream(ExternalChanges, StreamEngine):
     name = "exec:PROGRAM with a stream"
     capabilities = Capabilities(output="stream")
 
-    def _columns(self) -> Columns:
-        self.schema = plan_of(self._cell, self._work).schema
-        return stored_columns(self.schema)
+    def _columns(self, cell: Cell) -> Columns:
+        schema = self.schemas[cell.query] = plan_of(cell, self._work).schema
+        if cell is self._cell:
+            self.schema = schema
+        return stored_columns(schema)
 
-    def _converted(self, changes: pa.Table) -> Batch:
-        return stored_in(changes, self.schema)
+    def _converted(self, changes: pa.Table, query: str) -> Batch:
+        return stored_in(changes, self.schemas[query])
 
     def changes(self, rounds: int) -> Iterator[Batch]:
         collected: list[Batch] = []
@@ -266,7 +371,7 @@ class ExternalAnswers(ExternalEngine, AnswerEngine):
 
     def answer(self) -> list[Row]:
         request = Answer()
-        table = self._file(request)
+        (table,) = self._files(request)
         with self._program.failures(request):
             columns = answer_in(table, self.columns).columns
             return list(zip(*(column.to_pylist() for column in columns), strict=True))

@@ -1,4 +1,4 @@
-"""The messages of the engine protocol, version 1: docs/protocol.md describes them.
+"""The messages of the engine protocol, versions 1 and 2: docs/protocol.md describes them.
 
 The texts of programs (names, messages, errors) are cleaned, since they reach terminals, tables and records.
 """
@@ -12,7 +12,11 @@ from msgspec.structs import asdict, force_setattr
 
 from deltamark.harness.engines.base import Output
 
-PROTOCOL = 1
+PROTOCOL = 2
+"""The highest version that the harness speaks, which it offers."""
+
+PROTOCOLS = (1, PROTOCOL)
+"""The versions that a program may reply with."""
 
 Columns = list[tuple[str, str]]
 """The names and the types of columns."""
@@ -56,7 +60,7 @@ class RelationColumns(Struct, frozen=True, omit_defaults=True):
     """Lists of columns in which no two live rows have equal values."""
 
 
-class Open(Request, frozen=True, kw_only=True):
+class Open(Request, frozen=True, kw_only=True, omit_defaults=True):
     query: str
     sql: str
     parameters: dict[str, object]
@@ -70,6 +74,21 @@ class Open(Request, frozen=True, kw_only=True):
     directory: str
     relations: dict[str, RelationColumns]
     answer: Columns
+    shared: bool = False
+    """Whether other queries will be attached to the rows of this one."""
+
+
+class Restore(Open, frozen=True, kw_only=True):
+    """Opens a query in the state of a snapshot."""
+
+    snapshot: str
+    """The directory of the snapshot."""
+    until: int
+    """The last logical time whose changes the harness has."""
+
+
+class Attach(Open, frozen=True, kw_only=True):
+    """Opens one more query over the rows that were fed so far."""
 
 
 class Feed(Request, frozen=True, omit_defaults=True):
@@ -85,10 +104,19 @@ class Feed(Request, frozen=True, omit_defaults=True):
 class Apply(Request, frozen=True): ...
 
 
-class Changes(Request, frozen=True): ...
+class Changes(Request, frozen=True, omit_defaults=True):
+    query: str = ""
+    """The query whose changes are wanted, if several are open."""
 
 
-class Answer(Request, frozen=True): ...
+class Answer(Request, frozen=True, omit_defaults=True):
+    query: str = ""
+    """The query whose answer is wanted, if several are open."""
+
+
+class TakeSnapshot(Request, frozen=True, tag="snapshot"):
+    directory: str
+    """An empty directory for the snapshot."""
 
 
 class State(Request, frozen=True): ...
@@ -124,11 +152,31 @@ class HelloReply(Reply, frozen=True, kw_only=True):
     """Whether the program takes NULL in its inputs."""
     deletions: bool = True
     """Whether the program takes rows that leave."""
+    snapshots: bool = False
+    """Whether the program writes snapshots and restores them."""
+    attaches: bool = False
+    """Whether the program takes further queries over rows that were fed."""
 
 
 class OpenReply(Reply, frozen=True, kw_only=True):
     refused: str | None = None
     maintains: bool = True
+
+
+class RestoreReply(OpenReply, frozen=True, kw_only=True):
+    time: Annotated[int, Meta(ge=-1, le=2**63 - 1)] | None = None
+    """The last logical time of the rows that the engine has, which every reply but a refusal names; -1: no rows."""
+
+
+class SnapshotReply(Reply, frozen=True, kw_only=True):
+    """The reply to `snapshot`. bytes: the size of the snapshot in its directory."""
+
+    bytes: Count
+
+
+class AttachReply(OpenReply, frozen=True, kw_only=True):
+    changes: Count = 0
+    """The number of changes of the first answer, or of its rows."""
 
 
 class ApplyReply(Reply, frozen=True, kw_only=True):

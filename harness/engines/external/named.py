@@ -87,6 +87,8 @@ def capabilities(name: str) -> Capabilities:
         max_workers=said.max_workers,
         recomputes=not said.maintains,
         has_session=said.session,
+        snapshots=said.snapshots,
+        attaches=said.attaches,
         tolerance=DOUBLE_TOLERANCE,
     )
 

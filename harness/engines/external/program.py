@@ -32,7 +32,9 @@ from deltamark.harness.engines.base import RefusedError
 from deltamark.harness.engines.external import keeper
 from deltamark.harness.engines.external.columns import NOT_SENT
 from deltamark.harness.engines.external.messages import (
-    PROTOCOL,
+    PROTOCOLS,
+    Attach,
+    AttachReply,
     Close,
     FileReply,
     Hello,
@@ -41,6 +43,8 @@ from deltamark.harness.engines.external.messages import (
     OpenReply,
     Reply,
     Request,
+    Restore,
+    RestoreReply,
     plain,
 )
 from deltamark.harness.system.children import adopt_orphans, signal_name
@@ -285,6 +289,7 @@ class FileDirectory:
 
 
 R = TypeVar("R", bound=Reply)
+OpenR = TypeVar("OpenR", bound=OpenReply)
 
 DOCUMENTATION = "docs/protocol.md describes the protocol"
 LEAVE_OUT = "leave the query out"
@@ -363,6 +368,17 @@ class Program:
 
     def open(self, request: Open) -> OpenReply:
         """Open a query, or raise a RefusedError: the program may refuse it, or may not take its inputs."""
+        return self._opened(request, OpenReply)
+
+    def restore(self, request: Restore) -> RestoreReply:
+        """Open a query in the state of a snapshot."""
+        return self._opened(request, RestoreReply)
+
+    def attach(self, request: Attach) -> AttachReply:
+        """Open one more query over the rows that were fed so far."""
+        return self._opened(request, AttachReply)
+
+    def _opened(self, request: Open, kind: type[OpenR]) -> OpenR:
         for name, type_ in (column for each in request.relations.values() for column in each.columns):
             if type_ in NOT_SENT:
                 actual = f"{name} is a {type_}, which no input of a program can be"
@@ -373,7 +389,7 @@ class Program:
             raise RefusedError(f"{self._name} refuses {request.query}", actual, LEAVE_OUT)
         if request.deletions and not self.greeting.deletions:
             raise RefusedError(f"{self._name} refuses {request.query}", "it takes no deletions", LEAVE_OUT)
-        reply = self.request(request, OpenReply)
+        reply = self.request(request, kind)
         if reply.refused is not None:
             raise RefusedError(f"{self._name} refuses {request.query}", reply.refused, LEAVE_OUT)
         return reply
@@ -401,8 +417,13 @@ class Program:
     def failed(self, request: Request, problem: object) -> DeltamarkError:
         """Return the error of a failed request."""
         self._is_in_order = False
-        cause = f"{self._name} failed to {type(request).__name__.lower()}"
+        cause = f"{self._name} failed to {request.__struct_config__.tag}"
         return DeltamarkError(cause, plain(str(problem)), DOCUMENTATION)
+
+    def kill(self) -> None:
+        """Kill the program, as a crash would. Its keeper ends the processes that it has started."""
+        with suppress(ProcessLookupError):
+            os.kill(self.process, signal.SIGKILL)
 
     def close(self) -> None:
         """Ask the program to end; then end it, unless it has, and all processes that it has started."""
@@ -427,13 +448,14 @@ class Program:
             if self._process.wait(0):
                 raise
             raise self._other_protocol(hello, error.actual) from error
-        if greeting.protocol != PROTOCOL:
+        if greeting.protocol not in PROTOCOLS:
             raise self._other_protocol(hello, f"protocol {greeting.protocol}")
         return greeting
 
     def _other_protocol(self, hello: Hello, actual: object) -> DeltamarkError:
         self._close_limit = 0
-        return self.failed(hello, f"the harness speaks protocol {PROTOCOL}, and the program does not: {actual}")
+        spoken = " and ".join(map(str, PROTOCOLS))
+        return self.failed(hello, f"the harness speaks protocols {spoken}, and the program does not: {actual}")
 
     def _with_last_error(self, end: str) -> str:
         said = plain(self._lines.last_error)

@@ -1,5 +1,5 @@
-"""Sections of the suites other than throughput: growth, rates (a panel for each stream), memory, sharing, loops and
-graphs.
+"""Sections of the suites other than throughput: growth, recovery, rates (a panel for each stream), memory, sharing,
+attachments, loops and graphs.
 """
 
 from __future__ import annotations
@@ -15,9 +15,19 @@ from deltamark.harness.report.chart import Axes, Axis, Frame, Kind, Log, Row, To
 from deltamark.harness.report.document import Keys, Markup, Section, folded, lists, panels
 from deltamark.harness.results.record import Record, latest
 from deltamark.harness.suites.rate import ON
-from deltamark.harness.suites.registry import GraphSuite, GrowthSuite, LoopSuite, MemorySuite, RateSuite, SharingSuite
+from deltamark.harness.suites.registry import (
+    AttachSuite,
+    GraphSuite,
+    GrowthSuite,
+    LoopSuite,
+    MemorySuite,
+    RateSuite,
+    RecoverySuite,
+    SharingSuite,
+)
 from deltamark.harness.suites.suite import Suite
 from deltamark.harness.tables.growth import recorded_grades
+from deltamark.harness.tables.lives import OUTCOMES
 from deltamark.harness.tables.suites import SIDES, consistent_figures, paired
 
 MEGABYTE = 1e6
@@ -72,6 +82,33 @@ def growth(records: Sequence[Record]) -> Section | None:
     )
     names = "certificates", ("rows",)
     return _with_tables(records, GrowthSuite, names, finding, Section("growth", "Growth", "", text, []))
+
+
+def recovery(records: Sequence[Record]) -> Section | None:
+    def finding(rows: Sequence[Record]) -> str:
+        right = sum(row.least("outcome") >= OUTCOMES.index("right") for row in rows)
+        return f"In {right} of {counted(len(rows), 'row')} of the table no change was lost or came twice."
+
+    text = (
+        "An engine is killed at random moments of a stream, and continues from its last snapshot. The table that make "
+        "tables SUITE=recovery prints."
+    )
+    names = "kills", ("outcome",)
+    return _with_tables(records, RecoverySuite, names, finding, Section("recovery", "Recovery", "", text, []))
+
+
+def attachments(records: Sequence[Record]) -> Section | None:
+    def finding(rows: Sequence[Record]) -> str:
+        seconds = [row.least("seconds") for row in rows]
+        fastest, slowest = (brief(end).text for end in (min(seconds), max(seconds)))
+        return f"The first answers of {counted(len(rows), 'second query')} take {fastest} to {slowest}."
+
+    text = (
+        "A second query is opened beside the first one, over rows that are loaded. The table that make tables "
+        "SUITE=attach prints."
+    )
+    names = "attached", ("seconds",)
+    return _with_tables(records, AttachSuite, names, finding, Section("attach", "Attachment", "", text, []))
 
 
 def _with_tables(

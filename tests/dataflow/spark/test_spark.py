@@ -37,7 +37,6 @@ from deltamark.datagen.feed import last_time
 from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.cell import Cell
-from deltamark.harness.chaos.spark import SparkOutcome, StrikePlan, killing, run_driver, victims
 from deltamark.harness.check import verify
 from deltamark.harness.check.oracle import moments, oracle_answers
 from deltamark.harness.check.run_check import open_check
@@ -45,6 +44,7 @@ from deltamark.harness.engines.registry import open_engine
 from deltamark.harness.engines.spark import SparkEngine
 from deltamark.harness.engines.spark_feed import SESSIONS
 from deltamark.harness.measure.runs import timed_run
+from deltamark.harness.strikes.spark import SparkOutcome, StrikePlan, killing, run_driver, victims
 
 pytestmark = pytest.mark.waits(4)
 
@@ -59,7 +59,7 @@ def finished(chunked, tmp_path_factory):
     """
     cell, outcome = CELL.but(checkpoint=str(tmp_path_factory.mktemp("spark") / "query")), SparkOutcome()
     assert run_driver(cell, chunked, StrikePlan(killing("driver"), 1, max_delay=1.0), outcome, Random(1)) == ""
-    assert len(outcome.strikes) == 1
+    assert len(outcome.strikes) == len(outcome.struck) == 1
     return cell, verify.digest_of(cell, chunked)
 
 

@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
+import runpy
+from functools import partial
+
 import numpy as np
 import pytest
-from support.harness.programs import EXAMPLE, STREAM, STREAM_FILE, faulty, stream_in_thread
+from support.harness.programs import (
+    EXAMPLE,
+    SAVING,
+    SAVING_FILE,
+    STREAM,
+    STREAM_FILE,
+    faulty,
+    forked,
+    stream_in_thread,
+)
 
 from deltamark.dataflow.batch import Batch
 from deltamark.harness.cli.main import main
 from deltamark.harness.conformance import run
 from deltamark.harness.conformance.run import SEVERAL, run_all
+from deltamark.harness.engines.external.program import Program
 
 
 @pytest.mark.parametrize(("engine", "claim"), [(EXAMPLE, "batches"), (STREAM, "stream")])
@@ -104,3 +117,11 @@ def test_a_stream_with_the_times_of_batches_may_only_claim_batches(monkeypatch, 
     feed = "self.last = request['time']; return super().feed(request)"
     assert main(["conformance", f"{faulty(tmp_path, STREAM_FILE, feed=feed, apply=apply)} 0.01"]) == 2
     assert capsys.readouterr().out.rstrip().endswith("are right, so it may claim: batches")
+
+
+@pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
+@pytest.mark.parametrize(("fault", "problem"), [("right", ""), ("loses", "wrong at the end")])
+def test_a_snapshot_has_the_state_of_its_program(monkeypatch, fault, problem):
+    forked(monkeypatch, partial(runpy.run_path(str(SAVING_FILE))["Engine"], fault))
+    found = run.run_restored(SAVING, partial(Program, "mine", ["mine"]), run.NOTHING_BETWEEN)
+    assert found.problem.partition("\n")[0] == problem

@@ -14,7 +14,7 @@ from support.paths import ROOT
 
 from deltamark.errors import DeltamarkError
 from deltamark.harness.engines.external import program
-from deltamark.harness.engines.external.messages import Apply, ApplyReply, Feed, Reply, State
+from deltamark.harness.engines.external.messages import PROTOCOLS, Apply, ApplyReply, Feed, Reply, State
 from deltamark.harness.engines.external.program import Program
 from deltamark.harness.measure.child import ForkedChild
 
@@ -166,3 +166,14 @@ def test_an_end_that_is_not_clean_is_an_error_unless_the_program_has_failed_befo
     running.failed(Apply(), "out of luck")
     running.close()
     running.check_end()
+
+
+@pytest.mark.parametrize("version", [0, 1, 2, 3])
+def test_a_program_speaks_one_of_two_versions(version):
+    code = f'write(b\'{{"protocol": {version}, "name": "tiny", "output": "answers"}}\\n\')'
+    if version in PROTOCOLS:
+        with closing(started("hello", code)) as running:
+            assert running.greeting.protocol == version
+    else:
+        with pytest.raises(DeltamarkError, match=rf"speaks protocols 1 and 2, .*: protocol {version}"):
+            started("hello", code)

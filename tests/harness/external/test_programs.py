@@ -320,5 +320,5 @@ def test_a_program_of_another_protocol_fails_its_cells_only(chunked, tmp_path):
     engine = f"exec:{path}"
     assert known_engine(engine) == engine
     assert capabilities(engine).output == "answers"
-    with pytest.raises(DeltamarkError, match="the harness speaks protocol 1, and the program does not"):
+    with pytest.raises(DeltamarkError, match="the harness speaks protocols 1 and 2, and the program does not"):
         open_engine(Cell("q06", "0.001", engine=engine), chunked, workload(chunked, "insert"))

@@ -12,7 +12,7 @@ from deltamark.harness.system.clock import Stopwatch, timed
 CLOCK = "system/clock.py"
 
 DEADLINES = {
-    "chaos/cluster.py", "chaos/running.py", "compare/trees.py", "engines/external/keeper.py",
+    "chaos/cluster.py", "strikes/running.py", "compare/trees.py", "engines/external/keeper.py",
     "engines/external/program.py", "measure/child.py", "suites/memory.py",
 }  # fmt: skip
 """Modules that wait for a process or a file, up to a deadline."""
@@ -23,7 +23,7 @@ PROGRESS = {
 }  # fmt: skip
 """Modules that print how long a command has taken, or will take."""
 
-STRIKES = {"chaos/running.py", "chaos/spark.py"}
+STRIKES = {"strikes/running.py", "strikes/spark.py"}
 """Modules that strike a process at a moment of its run."""
 
 CLOCKS = {"time", "timeit"}

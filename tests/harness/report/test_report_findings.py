@@ -8,7 +8,7 @@ import re
 import pytest
 from support.harness.history_records import history_of, measured, noisy_step
 from support.harness.report_records import ON_SPARK, RECORDS, TABLE_RECORDS, page_of, record
-from support.harness.suite_records import distances, growths
+from support.harness.suite_records import distances, growths, kill, second
 from support.harness.suite_records import record as table_record
 
 from deltamark.harness.report.sections.history import history_page
@@ -172,3 +172,12 @@ def test_a_certificate_of_growth_replaces_what_an_engine_declares():
     assert rows(OF_TWO_ENGINES, "coverage-sf-0-1", [*certified, *graded]) == [
         ["q01", "recomputed"], ["q04", "maintained"], ["q05", "maintained, declared"],
     ]  # fmt: skip
+
+
+def test_kills_are_counted_and_second_queries_are_timed():
+    found = of([], [
+        kill("q03 window:500 apply mine", "once"), kill("q03 window:500 snapshot mine", "right"),
+        kill("q05 window:500 apply mine", "twice"), second("q03 q05 mine"), second("q03 q10 mine"),
+    ])  # fmt: skip
+    assert found["recovery"] == "In 2 of 3 rows of the table no change was lost or came twice."
+    assert found["attach"] == "The first answers of 2 second queries take 250 ms to 250 ms."

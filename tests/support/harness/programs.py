@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import runpy
+import select
+import signal
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 from support.paths import ROOT
@@ -52,6 +55,59 @@ def example_in_thread(monkeypatch, engine=None):
     monkeypatch.setattr(program, "KeptProcess", type("Process", (InThread,), {"engine": engine}))
 
 
+class InFork:
+    """A program in Python as a forked process, which starts in a hundredth of the time of a new one and can be killed.
+
+    engine: makes the object that serves.
+    """
+
+    engine: Callable[[], object]
+
+    def __init__(self, _command, _environment):
+        (requests, send), (listen, replies), (said, say), (self.link, ended) = (os.pipe() for _ in range(4))
+        self.pid, self._status = os.fork(), None
+        if self.pid == 0:
+            for end in (send, listen, said, self.link):
+                os.close(end)
+            self._serve(requests, replies)
+        for end in (requests, replies, say, ended):
+            os.close(end)
+        self.input, self.output, self.errors = os.fdopen(send, "wb", 0), os.fdopen(listen, "rb"), os.fdopen(said, "rb")
+
+    def _serve(self, requests, replies):
+        try:
+            with os.fdopen(requests, encoding="utf-8") as read, os.fdopen(replies, "w", encoding="utf-8") as write:
+                runpy.run_path(str(EXAMPLE_FILE))["serve"](type(self).engine(), read, write)
+        finally:
+            os._exit(0)
+
+    @property
+    def described_end(self):
+        return "" if self._status is None else f"it has ended with {os.waitstatus_to_exitcode(self._status)}"
+
+    @property
+    def exit_code(self):
+        return None if self._status is None else os.waitstatus_to_exitcode(self._status)
+
+    def wait(self, seconds):
+        if self._status is None and select.select([self.link], [], [], seconds)[0]:
+            self._status = os.waitpid(self.pid, 0)[1]
+        return self._status is not None
+
+    def close(self):
+        for each in (self.input, self.output, self.errors):
+            each.close()
+        if self._status is None:
+            os.kill(self.pid, signal.SIGKILL)
+            self._status = os.waitpid(self.pid, 0)[1]
+        os.close(self.link)
+
+
+def forked(monkeypatch, engine):
+    """Fork this process whenever a program is started. engine: makes the object that serves there."""
+    monkeypatch.setattr(program, "KeptProcess", type("Process", (InFork,), {"engine": staticmethod(engine)}))
+
+
 STREAM_FILE = ROOT / "tests" / "support" / "engines" / "stream_program.py"
 STREAM = f"exec:{STREAM_FILE} 0.01"
 
@@ -80,3 +136,7 @@ def faulty(directory: Path, of: Path = EXAMPLE_FILE, **replies: str) -> str:
         "right['serve'](Faulty(*sys.argv[1:]), sys.stdin, sys.stdout)\n"
     )
     return f"exec:{path}"
+
+
+SAVING_FILE = ROOT / "tests" / "support" / "engines" / "snapshot_program.py"
+SAVING = f"exec:{SAVING_FILE}"

@@ -14,6 +14,7 @@ from deltamark.harness.results.record import Origin, Record
 from deltamark.harness.suites.plan import Effort, Plan
 from deltamark.harness.suites.registry import SUITES
 from deltamark.harness.suites.suite import Runner, in_children
+from deltamark.harness.tables.lives import OUTCOMES
 
 ORIGIN = Origin("code", "versions", "commit", "session")
 FIGURES = {"found": [7], "indexed": [0.5], "batches": [1], "seconds_w1": [2.0, 1.0], "seconds_w2": [1.5],
@@ -200,3 +201,22 @@ def growths(query, engine, exponent):
         )
         for scale in (1, 2, 5, 10, 20, 50)
     ]  # fmt: skip
+
+
+def kill(name, outcome, note="", **figures):
+    """Return a record of the suite of recovery."""
+    return record(
+        name, {"outcome": [OUTCOMES.index(outcome)], "start_seconds": [0.5, 0.25], **figures}, note=note,
+        suite="recovery", dataset="SF 1", table="kills", cell=name, session="session", verified="oracle",
+    )  # fmt: skip
+
+
+def second(name):
+    """Return a record of a second query beside a first one."""
+    figures = {
+        "seconds": [0.25], "peak_bytes": [3e6], "kept_bytes": [1e6], "before": [1e-3, 9.0, 1e-3],
+        "after": [2.5e-3, 9.0, 2.5e-3], "alone": [2e-3],
+    }  # fmt: skip
+    return record(
+        name, figures, suite="attach", dataset="SF 1", table="attached", cell=name, session="session", verified="oracle"
+    )

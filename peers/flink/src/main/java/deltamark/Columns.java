@@ -35,6 +35,11 @@ record Columns(List<Column> list, List<String> key) {
         Kind(String sqlType) {
             this.sqlType = sqlType;
         }
+
+        static Kind named(String name) {
+            return Stream.of(values()).filter(kind -> kind.name().equalsIgnoreCase(name)).findFirst()
+                .orElseThrow(() -> new IllegalArgumentException("the adapter has no columns of the type " + name));
+        }
     }
 
     /** Read the columns of a relation, of which some may have NULL, and its first key. */
@@ -58,7 +63,7 @@ record Columns(List<Column> list, List<String> key) {
             var type = pair.get(1).asText().split("[()]");
             var scale = type.length > 1 ? Integer.parseInt(type[1]) : 0;
             var name = pair.get(0).asText();
-            columns.add(new Column(name, Kind.valueOf(type[0].toUpperCase()), scale, isNullable.test(name)));
+            columns.add(new Column(name, Kind.named(type[0]), scale, isNullable.test(name)));
         }
         return new Columns(columns, key);
     }

@@ -1,5 +1,6 @@
 package deltamark;
 
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.List;
 import java.util.Map;
@@ -12,8 +13,10 @@ import org.apache.flink.configuration.ExecutionOptions;
 import org.apache.flink.configuration.PipelineOptions;
 import org.apache.flink.configuration.RestartStrategyOptions;
 import org.apache.flink.configuration.StateBackendOptions;
+import org.apache.flink.configuration.StateRecoveryOptions;
 import org.apache.flink.configuration.TaskManagerOptions;
 import org.apache.flink.core.execution.JobClient;
+import org.apache.flink.core.execution.SavepointFormatType;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.table.api.EnvironmentSettings;
 import org.apache.flink.table.api.PlanReference;
@@ -30,6 +33,7 @@ final class Job implements AutoCloseable {
     private static final long BUNDLED_ROWS = 1_000_000;
 
     private final Exchange exchange;
+    private final String plan;
     private final JobClient client;
     private final CompletableFuture<?> end;
     private final NetChanges rowOfNothing;
@@ -37,30 +41,36 @@ final class Job implements AutoCloseable {
     private long answerRows;
     private long batches;
 
-    Job(String sql, Map<String, Columns> relations, Columns answer, int workers) throws Exception {
-        Plan plan;
+    Job(String sql, Map<String, Columns> relations, Columns answer, int workers, Snapshot restored) throws Exception {
+        Plan planned;
         StreamTableEnvironment tables;
         try {
-            tables = environment(EnvironmentSettings.newInstance().inStreamingMode(), workers);
+            tables = environment(EnvironmentSettings.newInstance().inStreamingMode(), workers, restored);
             relations.forEach((name, columns) ->
                 tables.executeSql(table(name, relation(columns), Connector.NAME, "'relation' = '" + name + "'")));
             tables.executeSql(table("the answer", answer.sql(Columns.ANSWER_DIGITS), Connector.NAME));
-            plan = compiled(tables, sql);
-            if (plan.hasCrossProduct()) {
+            planned = restored == null ? compiled(tables, sql) : new Plan(restored.plan());
+            if (restored == null && planned.hasCrossProduct()) {
                 tables.getConfig().set(OptimizerConfigOptions.TABLE_OPTIMIZER_JOIN_REORDER_ENABLED, true);
-                plan = compiled(tables, sql);
+                planned = compiled(tables, sql);
             }
         } catch (Exception error) {
             throw new Plan.RefusedException(error);
         }
-        rowOfNothing = plan.isGlobalAggregate() ? answerToNoRows(sql, relations, answer) : null;
+        rowOfNothing = planned.isGlobalAggregate() ? answerToNoRows(sql, relations, answer) : null;
+        plan = planned.bundledByWatermark();
+        if (restored != null) {
+            batches = restored.batches();
+            answerRows = restored.answerRows();
+            showsRowOfNothing = restored.showsRowOfNothing();
+        }
         exchange = Exchange.begin();
-        var result = tables.loadPlan(PlanReference.fromJsonString(plan.bundledByWatermark())).execute();
+        var result = tables.loadPlan(PlanReference.fromJsonString(plan)).execute();
         client = result.getJobClient().orElseThrow();
         end = client.getJobExecutionResult();
-        exchange.release(0, relations.keySet().stream()
+        exchange.release(batches, relations.keySet().stream()
             .collect(Collectors.toMap(name -> name, name -> ArrowRows.none(workers))));
-        exchange.await(0, end); // all tasks run when the watermark of this empty batch has passed them
+        exchange.await(batches, end); // all tasks run when the watermark of this empty batch has passed them
     }
 
     /** Apply a batch; return its changes. */
@@ -77,6 +87,12 @@ final class Job implements AutoCloseable {
         return changes;
     }
 
+    /** Write a savepoint into a directory, and beside it what a new job needs; return the bytes of both. */
+    long snapshot(Path directory, long time) throws Exception {
+        var savepoint = client.triggerSavepoint(directory.toUri().toString(), SavepointFormatType.DEFAULT).get();
+        return new Snapshot(plan, savepoint, time, batches, answerRows, showsRowOfNothing).write(directory);
+    }
+
     private static Plan compiled(StreamTableEnvironment tables, String sql) throws Exception {
         return new Plan(tables.compilePlanSql(INSERT + sql).asJsonString());
     }
@@ -87,7 +103,7 @@ final class Job implements AutoCloseable {
      */
     private static NetChanges answerToNoRows(String sql, Map<String, Columns> relations, Columns answer)
             throws Exception {
-        var tables = environment(EnvironmentSettings.newInstance().inBatchMode(), 1);
+        var tables = environment(EnvironmentSettings.newInstance().inBatchMode(), 1, null);
         relations.forEach((name, columns) ->
             tables.executeSql(table(name, relation(columns), "datagen", "'number-of-rows' = '0'")));
         tables.executeSql(table("the answer", answer.sql(Columns.ANSWER_DIGITS), Connector.NAME));
@@ -106,7 +122,8 @@ final class Job implements AutoCloseable {
         return "CREATE TEMPORARY TABLE `" + name + "` (" + columns + ") WITH (" + all + ")";
     }
 
-    private static StreamTableEnvironment environment(EnvironmentSettings.Builder mode, int workers) {
+    private static StreamTableEnvironment environment(
+            EnvironmentSettings.Builder mode, int workers, Snapshot restored) {
         var options = new Configuration();
         options.set(TaskManagerOptions.NUM_TASK_SLOTS, workers);
         options.set(StateBackendOptions.STATE_BACKEND, "hashmap");
@@ -116,6 +133,9 @@ final class Job implements AutoCloseable {
         options.set(ExecutionConfigOptions.TABLE_EXEC_MINIBATCH_ENABLED, true);
         options.set(ExecutionConfigOptions.TABLE_EXEC_MINIBATCH_ALLOW_LATENCY, Duration.ofMillis(1));
         options.set(ExecutionConfigOptions.TABLE_EXEC_MINIBATCH_SIZE, BUNDLED_ROWS);
+        if (restored != null) {
+            options.set(StateRecoveryOptions.SAVEPOINT_PATH, restored.savepoint());
+        }
         var flink = StreamExecutionEnvironment.createLocalEnvironment(workers, options);
         return StreamTableEnvironment.create(flink, mode.withConfiguration(options).build());
     }

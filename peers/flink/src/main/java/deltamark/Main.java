@@ -8,10 +8,11 @@ import java.io.BufferedReader;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Path;
 
 /** The loop of the adapter: requests of the engine protocol (docs/protocol.md of deltamark) and their replies. */
 public final class Main {
-    private static final int PROTOCOL = 1;
+    private static final int PROTOCOL = 2;
     private static final int LONGEST_ERROR = 200;
 
     private static Query query;
@@ -36,11 +37,14 @@ public final class Main {
         try {
             return switch (request.path("do").asText()) {
                 case "hello" -> object().put("protocol", PROTOCOL).put("name", "Flink 2.3.0")
-                    .put("output", "batches").put("maintains", true).put("session", true).put("nulls", true);
-                case "open" -> open(request);
+                    .put("output", "batches").put("maintains", true).put("session", true).put("nulls", true)
+                    .put("snapshots", true);
+                case "open" -> open(request, null);
+                case "restore" -> open(request, Snapshot.read(Path.of(request.get("snapshot").asText())));
                 case "feed" -> query.feed(request);
                 case "apply" -> query.apply();
                 case "changes" -> query.changes();
+                case "snapshot" -> query.snapshot(request);
                 case "state" -> object();
                 case "end" -> endQuery();
                 default -> object().put("error", "not a request of this protocol: " + request);
@@ -51,11 +55,12 @@ public final class Main {
         }
     }
 
-    private static ObjectNode open(JsonNode request) throws Exception {
+    /** Open a query, in the state of a snapshot if there is one. */
+    private static ObjectNode open(JsonNode request, Snapshot restored) throws Exception {
         endQuery();
         try {
-            query = new Query(request);
-            return object();
+            query = new Query(request, restored);
+            return restored == null ? object() : object().put("time", restored.time());
         } catch (Plan.RefusedException error) {
             return object().put("refused", oneLine(error.getCause()));
         }

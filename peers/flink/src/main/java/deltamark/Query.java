@@ -23,14 +23,19 @@ final class Query implements AutoCloseable {
     private long time;
     private int files;
 
-    Query(JsonNode request) throws Exception {
+    Query(JsonNode request, Snapshot restored) throws Exception {
         directory = Path.of(request.get("directory").asText());
         workers = request.get("workers").asInt();
         collects = request.get("collect").asBoolean();
         request.get("relations").fields().forEachRemaining(
             each -> relations.put(each.getKey(), Columns.ofRelation(each.getValue())));
-        answer = Columns.ofAnswer(request.get("answer"));
-        job = new Job(request.get("sql").asText(), relations, answer, workers);
+        try {
+            answer = Columns.ofAnswer(request.get("answer"));
+        } catch (IllegalArgumentException error) {
+            throw new Plan.RefusedException(error);
+        }
+        time = restored == null ? -1 : restored.time();
+        job = new Job(request.get("sql").asText(), relations, answer, workers, restored);
     }
 
     /** Read the files of a batch, and make rows for the sources. */
@@ -56,6 +61,11 @@ final class Query implements AutoCloseable {
             waiting.put(time, changes);
         }
         return Main.object().put("changes", changes.size()).put("seconds", seconds);
+    }
+
+    /** Write the state after the last batch into a directory. */
+    ObjectNode snapshot(JsonNode request) throws Exception {
+        return Main.object().put("bytes", job.snapshot(Path.of(request.get("directory").asText()), time));
     }
 
     /** Write the changes since the last call. */

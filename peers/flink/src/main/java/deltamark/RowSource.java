@@ -140,6 +140,7 @@ final class RowSource implements Source<RowData, RowSource.NoSplit, Void> {
         public void close() {}
     }
 
+    /** The serializer of splits, which there are none of, and of the state of an enumerator, which has none. */
     private static final class NoSerializer<T> implements SimpleVersionedSerializer<T> {
         @Override
         public int getVersion() {
@@ -148,12 +149,12 @@ final class RowSource implements Source<RowData, RowSource.NoSplit, Void> {
 
         @Override
         public byte[] serialize(T object) {
-            throw new UnsupportedOperationException("there are neither splits nor checkpoints");
+            return new byte[0];
         }
 
         @Override
         public T deserialize(int version, byte[] bytes) {
-            throw new UnsupportedOperationException("there are neither splits nor checkpoints");
+            return null;
         }
     }
 }

@@ -15,7 +15,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from random import Random
 from typing import Literal
@@ -26,10 +26,10 @@ from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.scratch import scratch
 from deltamark.harness.benchmarks.benchmark import anywhere
 from deltamark.harness.benchmarks.cell import DEFAULT_ENGINE, Cell
-from deltamark.harness.chaos import running as processes
-from deltamark.harness.chaos.running import Invocation, started
 from deltamark.harness.check import verify
 from deltamark.harness.check.verify import golden_file, read_golden
+from deltamark.harness.strikes import running as processes
+from deltamark.harness.strikes.running import Invocation, started
 from deltamark.harness.system.machine import ROOT
 from deltamark.harness.system.resources import descendants
 
@@ -43,6 +43,9 @@ START_LIMIT_S = 1200.0
 """The time limit of a start after the last strike."""
 
 POLL_S = 0.05
+
+CHECKPOINT, OFFSETS, COMMITS = "checkpoint", "offsets", "commits"
+"""The directories of a query in which Spark has a file for each batch that has begun, and for each that is complete."""
 
 
 SparkStrike = Callable[[int, Random], str]
@@ -61,6 +64,47 @@ class StrikePlan:
     """The words before the command of the driver, which run it on a host."""
 
 
+@dataclass(frozen=True)
+class Recovery:
+    """The time from a strike until the next batch was committed, and the batches that had begun without a commit."""
+
+    seconds: float
+    batches: int
+
+
+@dataclass(frozen=True)
+class Struck:
+    """A strike. at: seconds since 1970, by which files are dated; begun, committed: the last batches before it.
+
+    If the driver has ended, the batches are those at its end: the next start repeats the others.
+    """
+
+    at: float
+    begun: int
+    committed: int
+
+    @classmethod
+    def now(cls, checkpoint: Path) -> Struck:
+        """Return the strike of this moment."""
+        return cls(time.time(), _last(checkpoint / OFFSETS), _last(checkpoint / COMMITS))
+
+    def ended(self, checkpoint: Path) -> Struck:
+        """Return the strike with the batches at the end of the query, whose JVM may outlive the driver by a commit."""
+        return replace(Struck.now(checkpoint), at=self.at)
+
+    def recovery(self, checkpoint: Path) -> Recovery | None:
+        """Return the recovery by the date of the next commit; None if no batch was committed after the strike."""
+        commit = checkpoint / COMMITS / str(self.committed + 1)
+        if not commit.exists():
+            return None
+        return Recovery(max(commit.stat().st_mtime - self.at, 0.0), max(self.begun - self.committed, 0))
+
+
+def _last(directory: Path) -> int:
+    """Return the number of the last batch of which a directory has a file; -1 if there is none."""
+    return max((int(path.name) for path in directory.glob("[0-9]*") if path.name.isdecimal()), default=-1)
+
+
 @dataclass
 class SparkOutcome:
     """The strikes and starts of one query, and the laws that do not hold after them."""
@@ -72,6 +116,11 @@ class SparkOutcome:
     committed: float = 0.0
     """The seconds of the last start from its first commit to its end."""
     problems: list[str] = field(default_factory=list)
+    struck: list[Struck] = field(default_factory=list)
+    recoveries: list[Recovery] = field(default_factory=list)
+    """One for each strike after which a batch was committed."""
+    stored_bytes: int = 0
+    """The bytes of the checkpoints at the end."""
     failures: list[str] = field(default_factory=list)
     """The last line of each driver that failed."""
 
@@ -95,6 +144,9 @@ def survive(cell: Cell, dataset: Dataset, plan: StrikePlan, chance: Random) -> S
                 outcome.problems.append(f"a start did not end within {START_LIMIT_S:.0f} s")
                 digest = "none"
         left = [path.name for path in temporary.iterdir() if path != directory]
+        checkpoint = directory / CHECKPOINT
+        outcome.recoveries = list(filter(None, (each.recovery(checkpoint) for each in outcome.struck)))
+        outcome.stored_bytes = sum(path.stat().st_size for path in checkpoint.rglob("*") if path.is_file())
     outcome.seconds = time.monotonic() - began
     if digest != (expected := _expected_digest(cell, dataset)):
         outcome.problems.append(f"another stream: {digest}, not {expected}")
@@ -128,7 +180,7 @@ def run_driver(cell: Cell, dataset: Dataset, plan: StrikePlan, outcome: SparkOut
     """
     directory = Path(cell.checkpoint)
     with tempfile.TemporaryFile() as errors, started(_command(cell, dataset, plan), subprocess.PIPE, errors) as process:
-        while process.poll() is None and not any(directory.glob("checkpoint/commits/[0-9]*")):
+        while process.poll() is None and not any(directory.glob(f"{CHECKPOINT}/{COMMITS}/[0-9]*")):
             time.sleep(POLL_S)
         committed = time.monotonic()
         while len(outcome.strikes) < plan.times and process.poll() is None:
@@ -136,12 +188,15 @@ def run_driver(cell: Cell, dataset: Dataset, plan: StrikePlan, outcome: SparkOut
                 process.wait(chance.uniform(0, plan.max_delay))
             delay = time.monotonic() - committed
             if process.poll() is None and (strike := plan.strike(process.pid, chance)):
+                outcome.struck.append(Struck.now(directory / CHECKPOINT))
                 outcome.strikes.append(f"{strike} {delay:.2f} s after a commit")
         output, _ = process.communicate(timeout=START_LIMIT_S)
         outcome.committed = time.monotonic() - committed
         outcome.problems += [f"process {name} was left" for name in processes.left_over(directory.parent)]
         if process.returncode == 0:
             return output.decode().strip()
+        if outcome.struck:
+            outcome.struck[-1] = outcome.struck[-1].ended(directory / CHECKPOINT)
         errors.seek(0)
         outcome.failures += errors.read().decode(errors="replace").strip().splitlines()[-1:]
         return ""

@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from random import Random
 from signal import Signals
@@ -22,6 +23,7 @@ from typing import IO, Literal
 import psutil
 
 from deltamark.datagen import scratch
+from deltamark.harness.system.children import end_with
 from deltamark.harness.system.resources import descendants
 
 Target = Literal["group", "parent", "child"]
@@ -150,10 +152,11 @@ class CommandRun:
 
 @contextmanager
 def started(command: Invocation, output: int | IO[bytes], errors: int | IO[bytes]) -> Iterator[subprocess.Popen[bytes]]:
-    """Start a command, and end it with the block."""
+    """Start a command, and end it with the block, or with this process."""
     with subprocess.Popen(
         command.words, cwd=command.directory, env={**os.environ, "TMPDIR": str(command.temporary)},
         stdin=subprocess.DEVNULL, stdout=output, stderr=errors, start_new_session=True,
+        preexec_fn=partial(end_with, os.getpid()),  # noqa: PLW1509 (it only makes system calls)
     ) as process:  # fmt: skip
         try:
             yield process

@@ -9,7 +9,7 @@ micro-batch of Spark, in these steps:
    shard reads its pieces of the batch from the caller's `InputSource` (`messages.py`).
 2. Stage 0. The task filters and projects the rows (`stage_zero.py`), hashes them to the shards that own them, and packs
    the rows for each shard and edge as a message of Arrow bytes (`wire.py`).
-3. Shuffle. Spark groups the messages by the labels of their shards (`chain.py`, `_shard_labels`).
+3. Shuffle. Spark groups the messages by the labels of their shards (`chain.py`, `shard_labels`).
 4. Stages 1, 2, ... Spark calls the processor of the stage once per shard (`stage.py`). It takes the shard from the
    cache of its process, or restores it from its log (`shard.py`). The shard unpacks the messages and feeds ordinary
    plans on one worker.

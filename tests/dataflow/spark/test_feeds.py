@@ -8,8 +8,8 @@ from decimal import Decimal
 
 import pytest
 from support.engines.spark_queries import run
+from support.manual import code
 
-from deltamark.dataflow.spark.query import explained
 from deltamark.errors import DeltamarkError
 from deltamark.harness.engines.spark_feed import SESSIONS
 from deltamark.spark import from_change_types, from_debezium, from_keyed_values, from_upserts, maintain
@@ -88,81 +88,85 @@ SELECT city, name, rate, count(*) AS orders, sum(price) AS revenue
 FROM orders JOIN shops USING (shop) JOIN products USING (product) LEFT JOIN rates USING (city)
 GROUP BY city, name, rate
 """
+FIRST = {
+    "orders": [
+        (1, 7, 3, 2.5, "insert", 1), (2, 7, 4, 1.25, "insert", 1), (3, 7, 5, 9, "insert", 1), (4, 9, 3, 1, "insert", 1),
+        (2**53 + 1, 8, 3, 4, "insert", 1),
+    ],
+    "shops": [
+        ("r", None, {"shop": 7, "city": "Ulm"}, 0), ("r", None, {"shop": 8, "city": "Bonn"}, 1),
+        ("r", None, {"shop": 9, "city": "Rom"}, 2),
+    ],
+    "products": [(3, {"name": "lamp"}, 0), (4, {"name": "rug"}, 1), (5, {"name": "mat"}, 2)],
+    "rates": [
+        ("Ulm", None, "2025-01-02T00:00:00", False), ("Ulm", 1, "2025-01-01T00:00:00", False),
+        ("Köln", 9, "2025-01-01T00:00:00", False),
+    ],
+}  # fmt: skip
+SECOND = {
+    "orders": [(1, 7, 3, 2.5, "update_preimage", 2), (1, 8, 3, 3.5, "update_postimage", 2)],
+    "shops": [
+        ("u", None, {"shop": 8, "city": "Köln"}, 3), ("r", None, {"shop": 8, "city": "Bonn"}, 1),
+        ("d", {"shop": 9, "city": None}, None, 5),
+    ],
+    "products": [(3, {"name": "light"}, 4), (3, {"name": "old"}, 3), (5, None, 5)],
+    "rates": [("Köln", 9, "2025-01-03T00:00:00", True), ("Ulm", 1, "2025-01-01T00:00:00", False)],
+}  # fmt: skip
+"""The events of two micro-batches. The second one has a message again, and rows that are older than the present ones."""
 
 
 class Feeds:
-    """Directories of JSON files, which arrive together."""
+    """Directories of JSON files."""
 
     def __init__(self, directory, spark):
-        self.directory, self.spark, self.files = directory, spark, 0
-        for name in SCHEMAS:
+        self.directory, self.spark, self.read = directory, spark, {}
+        for name, schema in SCHEMAS.items():
             (directory / name).mkdir()
+            self.read[name] = spark.readStream.schema(schema).json(str(directory / name))
 
-    def arrive(self, **events):
+    def arrive(self, events):
         for name, listed in events.items():
-            names = [each.strip().split(" ")[0] for each in SCHEMAS[name].replace("(6, 2)", "").split(", ")]
-            if name == "shops":
-                names = ["op", "before", "after", "offset"]
-            lines = [json.dumps(dict(zip(names, each, strict=True))) for each in listed]
-            (self.directory / name / f"{self.files}.json").write_text("\n".join(lines))
-        self.files += 1
-
-    def frames(self):
-        read = {
-            name: self.spark.readStream.schema(schema).json(str(self.directory / name))
-            for name, schema in SCHEMAS.items()
-        }
-        return {
-            "orders": from_change_types(read["orders"]),
-            "shops": from_debezium(read["shops"], key="shop", order="offset", shards=2),
-            "products": from_keyed_values(read["products"], key="product", shards=2),
-            "rates": from_upserts(read["rates"], key="city", order="changed", deleted="gone", shards=2),
-        }
-
-    def run(self):
-        """Run the query until it has read all files."""
-        changes = maintain(self.spark, TEXT, self.frames(), shards=2, weight="diff")
-        target = changes.writeStream.format("parquet").option("path", str(self.directory / "changes"))
-        run(target.option("checkpointLocation", str(self.directory / "state")).trigger(availableNow=True))
+            lines = [json.dumps(dict(zip(self.read[name].columns, each, strict=True))) for each in listed]
+            folder = self.directory / name
+            (folder / f"{len(list(folder.iterdir()))}.json").write_text("\n".join(lines))
 
     def answer(self):
+        """Run the query until it has read all files; return the rows of the answer."""
+        frames = {
+            "orders": from_change_types(self.read["orders"]),
+            "shops": from_debezium(self.read["shops"], key="shop", order="offset", shards=2),
+            "products": from_keyed_values(self.read["products"], key="product", shards=2),
+            "rates": from_upserts(self.read["rates"], key="city", order="changed", deleted="gone", shards=2),
+        }
+        changes = maintain(self.spark, TEXT, frames, shards=2, weight="diff")
+        target = changes.writeStream.format("parquet").option("path", str(self.directory / "changes"))
+        run(target.option("checkpointLocation", str(self.directory / "state")).trigger(availableNow=True))
         total = Counter()
         for row in self.spark.read.parquet(str(self.directory / "changes")).collect():
             total[tuple(row[2:])] += row["diff"]
-        return total
+        return {row: weight for row, weight in total.items() if weight}
 
 
-def test_a_query_over_feeds_follows_their_tables(spark, tmp_path):
-    feeds = Feeds(tmp_path, spark)
-    feeds.arrive(
-        orders=[(1, 7, 3, 2.5, "insert", 1), (2, 7, 4, 1.25, "insert", 1), (2**53 + 1, 8, 3, 4, "insert", 1)],
-        shops=[("r", None, {"shop": 7, "city": "Ulm"}, 0), ("r", None, {"shop": 8, "city": "Bonn"}, 1)],
-        products=[(3, {"name": "lamp"}, 0), (4, {"name": "rug"}, 1)],
-        rates=[("Ulm", 1, "2025-01-01T00:00:00", False), ("Ulm", None, "2025-01-02T00:00:00", False)],
-    )
-    feeds.run()
-    first = {
+@pytest.fixture
+def feeds(tmp_path, spark):
+    return Feeds(tmp_path, spark)
+
+
+def test_a_query_over_feeds_follows_their_tables(feeds):
+    feeds.arrive(FIRST)
+    assert feeds.answer() == {
         ("Ulm", "lamp", None, 1, Decimal("2.50")): 1, ("Ulm", "rug", None, 1, Decimal("1.25")): 1,
+        ("Ulm", "mat", None, 1, Decimal("9.00")): 1, ("Rom", "lamp", None, 1, Decimal("1.00")): 1,
         ("Bonn", "lamp", None, 1, Decimal("4.00")): 1,
     }  # fmt: skip
-    assert +feeds.answer() == first
+    feeds.arrive(SECOND)
+    assert feeds.answer() == {
+        ("Köln", "light", None, 2, Decimal("7.50")): 1, ("Ulm", "rug", None, 1, Decimal("1.25")): 1
+    }  # fmt: skip
 
-    feeds.arrive(
-        orders=[(1, 7, 3, 2.5, "update_preimage", 2), (1, 8, 3, 3.5, "update_postimage", 2)],
-        shops=[("u", None, {"shop": 8, "city": "Köln"}, 3), ("d", {"shop": 7, "city": None}, None, 5)],
-        products=[(3, {"name": "light"}, 3), (3, {"name": "old"}, 2), (4, None, 4)],
-        rates=[("Köln", 9, "2025-01-03T00:00:00", False), ("Ulm", 1, "2025-01-01T00:00:00", False)],
-    )
-    feeds.run()
-    assert +feeds.answer() == {("Köln", "light", 9, 2, Decimal("7.50")): 1}
 
-    feeds.arrive(
-        shops=[("u", None, {"shop": 8, "city": "Köln"}, 3), ("c", None, {"shop": 7, "city": "Ulm"}, 6)],
-        rates=[("Köln", 9, "2025-01-04T00:00:00", True), ("Köln", 8, "2025-01-02T00:00:00", False)],
-        products=[(4, {"name": "rug"}, 5), (4, {"name": "mat"}, 5)],
-    )
-    with pytest.raises(Exception, match="none is the newest") as failure:
-        feeds.run()
-    error = explained(failure.value)
-    assert (error.cause, error.actual) == ("rows of a micro-batch have one key, and none is the newest", "product 4")
-    assert set((-feeds.answer()).values()) == set()
+def test_the_example_of_the_manual_is_a_query(feeds, spark):
+    (block,) = [each for each in code("python", "docs/spark.md") if "merge_into(" in each]
+    names = {"spark": spark, "orders": feeds.read["orders"], "shops": feeds.read["shops"]}
+    exec(block.replace("target.start()", "target"), names)
+    assert names["changes"].columns == ["time", "diff", "city", "revenue"]

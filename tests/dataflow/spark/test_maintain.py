@@ -137,7 +137,7 @@ def test_the_example_of_the_manual_runs(tmp_path, spark):
     pq.write_table(
         pa.table({"shop": pa.array([7, 7, 8], pa.int32()), "spent": prices}), tmp_path / "visits" / "0.parquet"
     )
-    (block,) = [each for each in code("python", "docs/spark.md") if "maintain(spark" in each]
+    (block,) = [each for each in code("python", "docs/spark.md") if "maintain(spark, text, {" in each]
     names = {"spark": spark}
     exec(re.sub(r'"(visits|changes|state)"\)', rf'"{tmp_path}/\1")', block), names)
     rows = {tuple(row) for row in names["answer"].collect()}

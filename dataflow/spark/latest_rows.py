@@ -49,8 +49,8 @@ class LatestRows:
         # the log has no use for the types: none of its columns is summed, and none has bounds
         self.edge = Edge(ROWS, 1, "here", (), tuple(Field(name, TEXT) for name in self._numbers))
         self._connection = duckdb.connect(config=CONFIG)
-        self._connection.register("none", pa.schema(fields).empty_table())
-        self._connection.execute("CREATE TABLE latest AS FROM none")
+        self._connection.register("empty", pa.schema(fields).empty_table())
+        self._connection.execute("CREATE TABLE latest AS FROM empty")
 
     def apply(self, upserts: pa.Table) -> pa.Table:
         """Apply the upserts of a batch; return the rows that leave, with weight -1, and those that enter."""

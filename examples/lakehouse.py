@@ -183,7 +183,7 @@ if __name__ == "__main__":
     parser.add_argument("--queries", default=",".join(KEYS), help="names of queries (default: %(default)s)")
     parser.add_argument("--repeat", action="store_true", help="merge each micro-batch twice")
     parser.add_argument("--kills", type=int, default=0, help="times to kill the program (default: %(default)s)")
-    parser.add_argument("--longest", type=float, default=60, help="seconds until a kill, at most (default: %(default)s)")
+    parser.add_argument("--longest", type=float, default=60, help="most seconds until a kill (default: %(default)s)")
     given = parser.parse_args()
     directory = (given.directory or Path(tempfile.mkdtemp(prefix="lakehouse-"))).absolute()
     directory.mkdir(parents=True, exist_ok=True)

@@ -1,8 +1,8 @@
 """The present answer as a table of Delta or Iceberg, into which each micro-batch merges its changes.
 
 A micro-batch is one MERGE, which the table commits as a whole. Spark repeats the last micro-batch if the query dies
-between this commit and its own. The merge of a repeated micro-batch changes nothing: with a key, because rows are set and
-deleted, not added up; without a key, because each row has the number of the micro-batch that changed it last.
+between this commit and its own. The merge of a repeated micro-batch changes nothing: with a key, because rows are set
+and deleted, not added up; without a key, because each row has the number of the micro-batch that changed it last.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ CHANGES = "changes_of_the_answer"
 def merge_into(table: str, key: Names = (), using: str = "delta") -> Callable[[DataFrame, int], None]:
     """Return a function for `foreachBatch` that merges the changes of an answer into a table.
 
-    table: a name of Spark SQL, such as "shop.revenue" or "delta.`/lake/revenue`". The first micro-batch creates the table
-    if it does not exist, in the format `using`; a query with a new checkpoint needs a new table. key: the columns in
-    which no two rows of the answer agree, such as those of GROUP BY. Without a key the table has each row once, with the
-    columns `copies` and `batch`.
+    table: a name of Spark SQL, such as "shop.revenue" or "delta.`/lake/revenue`". The first micro-batch creates the
+    table if it does not exist, in the format `using`; a query with a new checkpoint needs a new table. key: the columns
+    in which no two rows of the answer agree, such as those of GROUP BY. Without a key the table has each row once, with
+    the columns `copies` and `batch`.
     """
     keys = listed(key)
 

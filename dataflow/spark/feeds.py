@@ -1,7 +1,7 @@
 """Change feeds, in the forms that tables and databases publish, as frames of rows with weights.
 
-Each function takes a frame in one form, and returns a frame for `maintain(..., weight="diff")`: the columns of the rows,
-and the column `diff`, which is 1 for a row that enters the table and -1 for a row that leaves it.
+Each function takes a frame in one form, and returns a frame for `maintain(..., weight="diff")`: the columns of the
+rows, and the column `diff`, which is 1 for a row that enters the table and -1 for a row that leaves it.
 
 - Feeds with the old rows are converted by expressions, row by row: `from_change_types`, `from_debezium`.
 - Feeds without the old rows need the newest row of each key: `from_upserts`, `from_keyed_values`, and `from_debezium`
@@ -61,9 +61,9 @@ def from_debezium(
 ) -> DataFrame:
     """Convert Debezium's events, which have the columns `op`, `before` and `after`.
 
-    Without a key, `before` must be the whole old row, and each event must arrive once. With a key, `before` is only read
-    for the keys of deletions, and events may arrive again: see `from_upserts` for order and shards. Events without `op`
-    are tombstones, and are skipped.
+    Without a key, `before` must be the whole old row, and each event must arrive once. With a key, `before` is only
+    read for the keys of deletions, and events may arrive again: see `from_upserts` for order and shards. Events without
+    `op` are tombstones, and are skipped.
     """
     require(frame, [OP, BEFORE, AFTER], FEED)
     values = _fields(frame, AFTER)

@@ -1,9 +1,9 @@
 """The newest row of each key in a shard: a table of DuckDB, which turns upserts into changes with weights.
 
 The table lives in a Python process. The log in Spark's state store has the net changes of its rows, from which another
-process can rebuild it. As for the shards of a stage, a table is used only by the run of the query that made it, and only
-if its last batch is committed; a table that has missed batches is brought up to date from the log. In table and log, the
-columns have numbers for names.
+process can rebuild it. As for the shards of a stage, a table is used only by the run of the query that made it, and
+only if its last batch is committed; a table that has missed batches is brought up to date from the log. In table and
+log, the columns have numbers for names.
 """
 
 from __future__ import annotations

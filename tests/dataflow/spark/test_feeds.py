@@ -112,7 +112,7 @@ SECOND = {
     "products": [(3, {"name": "light"}, 4), (3, {"name": "old"}, 3), (5, None, 5)],
     "rates": [("Köln", 9, "2025-01-03T00:00:00", True), ("Ulm", 1, "2025-01-01T00:00:00", False)],
 }  # fmt: skip
-"""The events of two micro-batches. The second one has a message again, and rows that are older than the present ones."""
+"""The events of two micro-batches. The second one has a message again, and rows older than the present ones."""
 
 
 class Feeds:

@@ -24,15 +24,18 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import duckdb
+from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from deltamark.spark import from_change_types, maintain, merge_into
 
 SHOP = Path(__file__).parent / "shop"
-DELTA = "io.delta:delta-spark_4.2_2.13:4.4.1"
+DELTA = "io.delta:delta-spark_4.2_2.13:4.4.0"
 SETTINGS = {
     "spark.jars.packages": DELTA,
+    "spark.jars.excludes": "org.apache.*:*,com.fasterxml.*:*,org.slf4j:*,org.scala-lang:*,org.xerial*:*",
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.sql.shuffle.partitions": "2",
@@ -108,14 +111,27 @@ def arrive(spark: SparkSession, lake: Path, shop: Path, batch: int, batches: int
     return total
 
 
-def follow(spark: SparkSession, lake: Path, shop: Path, name: str, times: int) -> StreamingQuery:
-    """Start a query over the change feeds, whose changes are merged into a table."""
+def follow(spark: SparkSession, lake: Path, shop: Path, name: str, times: int) -> DataStreamWriter:
+    """Return a query over the change feeds, whose changes are merged into a table."""
     feed = spark.readStream.format("delta").option("readChangeFeed", "true").option("startingVersion", "0")
     frames = {table: from_change_types(feed.load(str(lake / table))) for table in TABLES}
     changes = maintain(spark, (shop / f"{name}.sql").read_text(), frames, shards=2, weight="diff")
     merge = repeated(merge_into(f"delta.`{lake / 'answers' / name}`", key=KEYS[name]), times)
     target = changes.writeStream.queryName(name).foreachBatch(merge)
-    return target.option("checkpointLocation", str(lake / "checkpoints" / name)).start()
+    return target.option("checkpointLocation", str(lake / "checkpoints" / name))
+
+
+def settled(target: DataStreamWriter, running: StreamingQuery) -> StreamingQuery:
+    """Wait until a query has read all changes; return it. It starts again if Python did not start within 10 s."""
+    while True:
+        try:
+            running.processAllAvailable()
+        except StreamingQueryException as error:
+            if "failed to connect back" not in str(error):
+                raise
+            running = target.start()
+        else:
+            return running
 
 
 def repeated(merge: Callable[[DataFrame, int], None], times: int) -> Callable[[DataFrame, int], None]:
@@ -149,11 +165,11 @@ def run(lake: Path, shop: Path, batches: int, names: Sequence[str], times: int) 
     """Let batches arrive, from the first one on that no earlier run has ended."""
     spark, progress = session(), lake / "progress"
     create(spark, lake)
-    queries = [follow(spark, lake, shop, name, times) for name in names]
+    targets = [follow(spark, lake, shop, name, times) for name in names]
+    queries = [target.start() for target in targets]
     for batch in range(int(progress.read_text()) if progress.exists() else 0, batches):
         changes = arrive(spark, lake, shop, batch, batches)
-        for query in queries:
-            query.processAllAvailable()
+        queries = [settled(target, query) for target, query in zip(targets, queries)]
         compare(spark, lake, shop, names)
         progress.write_text(str(batch + 1))
         print(f"batch {batch}: {changes} changes of the tables, {len(names)} answers are right", flush=True)

@@ -132,7 +132,7 @@ def _from_debezium_by_key(
     return _by_key(events, columns, keys, order=order, deleted=deleted, shards=shards)
 
 
-def _by_key(
+def _by_key(  # noqa: PLR0913 (the parts of an upsert)
     frame: DataFrame, columns: Mapping[str, Column], keys: Sequence[str], *, order: str | None, deleted: Column,
     shards: int | None,
 ) -> DataFrame:  # fmt: skip
@@ -143,9 +143,7 @@ def _by_key(
         raise DeltamarkError("not a streaming frame", ", ".join(frame.columns), "read it by spark.readStream")
     _refuse_weights(list(columns))
     marked = frame.select("*", f.coalesce(deleted, f.expr("false")).alias(DELETED))
-    values = [
-        (each if name in keys else f.when(~column(DELETED), each)).alias(name) for name, each in columns.items()
-    ]
+    values = [(each if name in keys else f.when(~column(DELETED), each)).alias(name) for name, each in columns.items()]
     ordering = [] if order is None else [column(order).alias(ORDER)]
     return changes_by_key(marked.select(*values, *ordering, column(DELETED)), tuple(keys), shards)
 

@@ -133,7 +133,7 @@ def process_batch(
 def _restored(spec: UpsertSpec, key: RowShardKey, log: StateLog, index: LogIndex) -> LatestRows:
     """Return the table of a shard in its state after the last committed batch."""
     batch, rows = _cached.pop(key, (-1, None))
-    if rows is not None and (batch > index.batch or index.divides(batch)):
+    if rows is not None and (batch > index.batch or not index.divides(batch)):
         rows.close()
         batch, rows = -1, None
     if rows is None:

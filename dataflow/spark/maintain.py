@@ -88,7 +88,7 @@ def _schemas_read(outputs: Sequence[StageOutput]) -> dict[str, Schema]:
 def _planned(text: str, inputs: Mapping[str, DataFrame], weight: str | None) -> Collection:
     relations = {}
     for name, frame in inputs.items():
-        fields = [each for each in to_arrow_schema(frame.schema) if each.name != weight]
+        fields = [each for each in to_arrow_schema(frame.schema, timezone="UTC") if each.name != weight]
         relations[name] = arrow_table(name, pa.schema(fields))
     return sql(text, relations)
 

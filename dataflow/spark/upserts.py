@@ -66,13 +66,13 @@ def changes_by_key(upserts: DataFrame, key: tuple[str, ...], shards: int | None)
         "columns": kept.simpleString(), "key": ", ".join(key), "shards": str(len(labels)),
         "code": digest("deltamark.dataflow"),
     }  # fmt: skip
-    spec = UpsertSpec(to_arrow_schema(kept), key, uuid4().hex, identity)
+    spec = UpsertSpec(to_arrow_schema(kept, timezone="UTC"), key, uuid4().hex, identity)
     owner = f.pmod(f.xxhash64(*map(column, key)), f.lit(len(labels))).cast("int")
     label = f.element_at(f.array(*(f.lit(each).cast("bigint") for each in labels)), owner + 1)
     rows = upserts.select(label.alias(OWNER), "*").mapInArrow(Packing(), PACKED_SCHEMA).groupBy("label")
     latest = rows.transformWithStateInPandas(UpsertProcessor(spec), PACKED_SCHEMA, "append", "none")
     changes = StructType([*(field for field in kept if field.name != ORDER), StructField(DIFF, LongType())])
-    return latest.mapInArrow(Unpacking(to_arrow_schema(changes)), changes)
+    return latest.mapInArrow(Unpacking(to_arrow_schema(changes, timezone="UTC")), changes)
 
 
 class UpsertProcessor(StatefulProcessor):

@@ -52,7 +52,7 @@ def test_events_of_debezium_are_old_and_new_rows(spark):
     )
 
 
-@pytest.mark.parametrize("event, message", [
+@pytest.mark.parametrize(("event", "message"), [
     (("u", None, (1, "a")), "an event without before: u; publish whole old rows"),
     (("t", None, None), "an unknown operation of Debezium: t; known are c, r, u and d"),
 ])  # fmt: skip

@@ -43,6 +43,7 @@ SETTINGS = {
     "spark.databricks.delta.snapshotPartitions": "1",
     "spark.python.unix.domain.socket.enabled": "true",
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
 }
 
 TABLES = {

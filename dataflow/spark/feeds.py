@@ -139,8 +139,6 @@ def _by_key(  # noqa: PLR0913 (the parts of an upsert)
     """Let the stateful operator convert upserts. The values of a deleted key are NULL, so equal deletions are equal."""
     if not keys:
         raise DeltamarkError("upserts without a key", "()", "give key, the columns in which no two rows agree")
-    if not frame.isStreaming:
-        raise DeltamarkError("not a streaming frame", ", ".join(frame.columns), "read it by spark.readStream")
     _refuse_weights(list(columns))
     marked = frame.select("*", f.coalesce(deleted, f.expr("false")).alias(DELETED))
     values = [(each if name in keys else f.when(~column(DELETED), each)).alias(name) for name, each in columns.items()]

@@ -2,8 +2,8 @@
 
 The table lives in a Python process. The log in Spark's state store has the net changes of its rows, from which another
 process can rebuild it. As for the shards of a stage, a table is used only by the run of the query that made it, and
-only if its last batch is committed; a table that has missed batches is brought up to date from the log. In table and
-log, the columns have numbers for names.
+only if its last batch is committed; a table that has missed batches is brought up to date from the log. Everywhere, the
+columns have numbers for names.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 from deltamark.dataflow.spark.net_changes import WEIGHT, consolidated, from_bytes, to_bytes
 from deltamark.dataflow.spark.planning.staged_plan import Edge
 from deltamark.dataflow.spark.state_log import LogIndex, StateLog
-from deltamark.dataflow.spark.upserts import DIFF, ORDER, OWNER, UpsertSpec
+from deltamark.dataflow.spark.upserts import ORDER, OWNER, UpsertSpec
 from deltamark.dataflow.types import TEXT, Field
 from deltamark.errors import DeltamarkError
 
@@ -43,6 +43,7 @@ class LatestRows:
         self._key, names = spec.key, spec.rows.names
         self._numbers = [str(number) for number in range(len(names))]
         self._key_numbers = [str(names.index(name)) for name in spec.key]
+        self._deleted = _quoted(str(len(names)))
         self._order = str(names.index(ORDER)) if ORDER in names else None
         fields = [pa.field(number, field.type) for number, field in zip(self._numbers, spec.rows, strict=True)]
         self._schema = pa.schema([pa.field(WEIGHT, pa.int64()), *fields])
@@ -55,11 +56,11 @@ class LatestRows:
     def apply(self, upserts: pa.Table) -> pa.Table:
         """Apply the upserts of a batch; return the rows that leave, with weight -1, and those that enter."""
         run = self._connection.execute
-        self._connection.register("arrived", upserts.rename_columns([*self._numbers, "deleted"]))
+        self._connection.register("arrived", upserts)
         run(f"CREATE OR REPLACE TEMP TABLE newest AS {self._newest}")
         self._connection.unregister("arrived")
         self._refuse_ambiguous()
-        entering = f"SELECT {_listed(self._numbers)} FROM newest WHERE NOT deleted"
+        entering = f"SELECT {_listed(self._numbers)} FROM newest WHERE NOT {self._deleted}"
         changes = self._connection.sql(
             f"SELECT -1::BIGINT AS {WEIGHT}, * FROM latest WHERE rowid IN (SELECT place FROM newest) "
             f"UNION ALL SELECT 1::BIGINT, * FROM ({entering})"
@@ -126,8 +127,7 @@ def process_batch(
     changes = rows.apply(pa.concat_tables(from_bytes(content) for content in contents))
     log.append(index, batch, {ROWS: changes}, {ROWS: rows.edge})
     _cache(key, batch, rows)
-    columns = {name: changes[str(number)] for number, name in enumerate(spec.rows.names)}
-    return to_bytes(pa.table({**columns, DIFF: changes[WEIGHT]})) if changes.num_rows else None
+    return to_bytes(changes) if changes.num_rows else None
 
 
 def _restored(spec: UpsertSpec, key: RowShardKey, log: StateLog, index: LogIndex) -> LatestRows:

@@ -24,6 +24,7 @@ from pyspark.sql.types import LongType, StructField, StructType
 from deltamark.dataflow.spark.columns import column
 from deltamark.dataflow.spark.messages import BATCH_PROPERTY, RUN_PROPERTY, Spec, task_property
 from deltamark.dataflow.spark.stage import CONTENT, KEY, STATE_VARIABLE
+from deltamark.errors import DeltamarkError
 
 DIFF = "diff"
 """The column of weights."""
@@ -54,9 +55,12 @@ class UpsertSpec(Spec):
 
 def changes_by_key(upserts: DataFrame, key: tuple[str, ...], shards: int | None) -> DataFrame:
     """Return the changes of the newest rows. upserts: rows with DELETED, perhaps with ORDER."""
+    if not upserts.isStreaming:
+        raise DeltamarkError("not a streaming frame", ", ".join(upserts.columns), "read it by spark.readStream")
     # they load the engine
     from deltamark.dataflow.spark.chain import shard_count, shard_labels  # noqa: PLC0415
     from deltamark.dataflow.spark.latest_rows import Packing, Unpacking  # noqa: PLC0415
+    from deltamark.dataflow.spark.net_changes import WEIGHT  # noqa: PLC0415
     from deltamark.sources import digest  # noqa: PLC0415
 
     spark = upserts.sparkSession
@@ -69,10 +73,14 @@ def changes_by_key(upserts: DataFrame, key: tuple[str, ...], shards: int | None)
     spec = UpsertSpec(to_arrow_schema(kept, timezone="UTC"), key, uuid4().hex, identity)
     owner = f.pmod(f.xxhash64(*map(column, key)), f.lit(len(labels))).cast("int")
     label = f.element_at(f.array(*(f.lit(each).cast("bigint") for each in labels)), owner + 1)
-    rows = upserts.select(label.alias(OWNER), "*").mapInArrow(Packing(), PACKED_SCHEMA).groupBy("label")
+    # numbers for names: mapInArrow does not take all names
+    numbered = [column(name).alias(str(number)) for number, name in enumerate([*kept.names, DELETED])]
+    rows = upserts.select(label.alias(OWNER), *numbered).mapInArrow(Packing(), PACKED_SCHEMA).groupBy("label")
     latest = rows.transformWithStateInPandas(UpsertProcessor(spec), PACKED_SCHEMA, "append", "none")
-    changes = StructType([*(field for field in kept if field.name != ORDER), StructField(DIFF, LongType())])
-    return latest.mapInArrow(Unpacking(to_arrow_schema(changes, timezone="UTC")), changes)
+    values = [(str(number), field) for number, field in enumerate(kept) if field.name != ORDER]
+    types = [*(StructField(number, field.dataType) for number, field in values), StructField(WEIGHT, LongType())]
+    changes = latest.mapInArrow(Unpacking(to_arrow_schema(StructType(types), timezone="UTC")), StructType(types))
+    return changes.select(*(column(number).alias(field.name) for number, field in values), f.col(WEIGHT).alias(DIFF))
 
 
 class UpsertProcessor(StatefulProcessor):

@@ -13,13 +13,13 @@ from support.engines.chain import State
 
 from deltamark.dataflow.spark import latest_rows
 from deltamark.dataflow.spark.latest_rows import RowShardKey, process_batch
-from deltamark.dataflow.spark.net_changes import from_bytes, to_bytes
+from deltamark.dataflow.spark.net_changes import WEIGHT, from_bytes, to_bytes
 from deltamark.dataflow.spark.state_log import StateLog
-from deltamark.dataflow.spark.upserts import DELETED, ORDER, UpsertSpec
+from deltamark.dataflow.spark.upserts import ORDER, UpsertSpec
 from deltamark.errors import DeltamarkError
 
-VALUES = {"shop": pa.int32(), "rowid": pa.string(), "price": pa.decimal128(6, 2)}
-KEY = ("shop", "rowid")
+VALUES = {"shop": pa.int32(), "name": pa.string(), "price": pa.decimal128(6, 2)}
+KEY = ("shop", "name")
 SHARD = RowShardKey("run", "operator", 7)
 
 
@@ -36,23 +36,23 @@ class Shard:
 
     def __init__(self, *, ordered=True):
         columns = {**VALUES, ORDER: pa.int64()} if ordered else VALUES
-        self.spec = UpsertSpec(pa.schema(list(columns.items())), KEY, "operator", {"key": "shop, rowid"})
+        self.spec = UpsertSpec(pa.schema(list(columns.items())), KEY, "operator", {"key": "shop, name"})
         self.state, self.batch = State(), 0
 
     def take(self, *upserts):
-        """Apply a batch; return the weights of the rows. upserts: shop, rowid, price and perhaps an order."""
+        """Apply a batch; return the weights of the rows. upserts: shop, name, price and perhaps an order."""
         contents = [to_bytes(self.table(upserts[start::2])) for start in range(2) if upserts[start::2]]
         changes = process_batch(self.spec, SHARD, StateLog(self.state), self.batch, contents)
         self.batch += 1
         weights = Counter()
         for row in [] if changes is None else from_bytes(changes).to_pylist():
-            weights[row["shop"], row["rowid"], row["price"]] += row["diff"]
+            weights[row["0"], row["1"], row["2"]] += row[WEIGHT]
         return weights
 
     def table(self, rows):
-        schema = self.spec.rows.append(pa.field(DELETED, pa.bool_()))
-        columns = list(zip(*[(*row, row[2] is None) for row in rows], strict=True))
-        return pa.table([pa.array(each, field.type) for each, field in zip(columns, schema, strict=True)], schema)
+        types = [*(field.type for field in self.spec.rows), pa.bool_()]
+        columns = zip(*[(*row, row[2] is None) for row in rows], strict=True)
+        return pa.table({str(n): pa.array(*each) for n, each in enumerate(zip(columns, types, strict=True))})
 
 
 def some_upserts(order, batch, count):
@@ -118,7 +118,7 @@ def test_a_row_without_an_order_replaces_that_of_an_earlier_batch():
 @pytest.mark.parametrize("orders", [(), (3,)])
 def test_rows_of_one_key_of_which_none_is_the_newest_are_refused(orders):
     shard = Shard(ordered=bool(orders))
-    with pytest.raises(DeltamarkError, match="none is the newest: shop 1, rowid a; give order"):
+    with pytest.raises(DeltamarkError, match="none is the newest: shop 1, name a; give order"):
         shard.take((1, "a", Decimal(1), *orders), (1, "a", Decimal(2), *orders), (2, "a", Decimal(2), *orders))
 
 
@@ -126,7 +126,7 @@ def test_the_state_of_another_key_is_refused():
     shard = Shard()
     shard.take((1, "a", Decimal(1), 1))
     shard.spec = UpsertSpec(shard.spec.rows, ("shop",), "operator", {"key": "shop"})
-    with pytest.raises(DeltamarkError, match="does not match: its key is shop, rowid, not shop"):
+    with pytest.raises(DeltamarkError, match="does not match: its key is shop, name, not shop"):
         shard.take((1, "a", Decimal(2), 2))
 
 

@@ -1,6 +1,7 @@
 """The example over Delta tables: its answers are right after each batch, also if each micro-batch is merged twice.
 
-The test needs the jars of Delta, which Spark has fetched if the example has run on this machine.
+The test takes about a minute, so only `pytest --every-case` runs it. It needs the jars of Delta, which Spark has
+fetched if the example has run on this machine.
 """
 
 from __future__ import annotations
@@ -17,8 +18,6 @@ from support.shop_examples import example, shop_files
 from deltamark.datagen.scratch import scratch
 from deltamark.datagen.spark.java import java_home
 
-pytestmark = pytest.mark.waits(20)
-
 
 def jar():
     """Return the name of Delta's jar in the cache of Spark's package manager."""
@@ -26,7 +25,9 @@ def jar():
 
 
 @pytest.mark.skipif(not [*Path.home().glob(f".ivy2*/jars/{jar()}")], reason="run examples/lakehouse.py to fetch Delta")
-def test_merged_answers_are_right_after_each_batch(tmp_path):
+def test_merged_answers_are_right_after_each_batch(tmp_path, request):
+    if not request.config.getoption("every_case"):
+        pytest.skip("a minute: --every-case runs it")
     folder = shop_files(tmp_path, 300)
     words = ["--shop", folder, "--directory", tmp_path / "lake", "--batches", "3", "--repeat"]
     queries = ["--queries", "revenue_by_category,never_sold"]

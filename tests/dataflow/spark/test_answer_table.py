@@ -10,7 +10,7 @@ from deltamark.dataflow.spark.answer_table import CHANGES, merge_into
 from deltamark.errors import DeltamarkError
 from deltamark.harness.engines.spark_feed import SESSIONS
 
-pytestmark = pytest.mark.waits(2)
+pytestmark = pytest.mark.waits(1)
 
 SCHEMA = "time bigint, diff bigint, city string, revenue decimal(6, 2)"
 

@@ -15,7 +15,7 @@ from deltamark.errors import DeltamarkError
 from deltamark.harness.engines.spark_feed import SESSIONS
 from deltamark.spark import from_change_types, from_debezium, from_keyed_values, from_upserts, maintain
 
-pytestmark = pytest.mark.waits(6)
+pytestmark = pytest.mark.waits(1)
 
 
 @pytest.fixture

@@ -1,8 +1,14 @@
-"""The interface of the engine on Spark: `maintain` turns streaming frames into the changes of a query's answer."""
+"""The interface of the engine on Spark: `maintain` turns streaming frames into the changes of a query's answer.
+
+`from_change_types`, `from_debezium`, `from_keyed_values` and `from_upserts` convert change feeds into such frames, and
+`merge_into` merges the changes of the answer into a table.
+"""
 
 from deltamark.errors import DeltamarkError
 
 try:
+    from deltamark.dataflow.spark.answer_table import merge_into
+    from deltamark.dataflow.spark.feeds import from_change_types, from_debezium, from_keyed_values, from_upserts
     from deltamark.dataflow.spark.maintain import maintain
 except ModuleNotFoundError as error:
     missing = (error.name or "").partition(".")[0]
@@ -10,4 +16,4 @@ except ModuleNotFoundError as error:
         raise
     raise DeltamarkError("a package is missing", missing, "run: pip install 'deltamark[spark]'") from error
 
-__all__ = ["maintain"]
+__all__ = ["from_change_types", "from_debezium", "from_keyed_values", "from_upserts", "maintain", "merge_into"]

@@ -1,15 +1,16 @@
 """The Spark engine: compiled plans as one Structured Streaming query, with the same changes as the embedded engine.
 
 `query.py` runs a query over an `InputSource`, in a directory of its own, and checks that the directory belongs to it.
-`maintain.py` makes a frame of changes from the frames of a caller. `planning/stage_planner.py` divides the plan into
-stages, with an exchange between each two (`planning/staged_plan.py` has the result). Each physical batch is one
-micro-batch of Spark, in these steps:
+`maintain.py` makes a frame of changes from the frames of a caller. `feeds.py` converts change feeds into such frames,
+for which `upserts.py` and `latest_rows.py` find old rows; `answer_table.py` merges the changes of an answer into a
+table. `planning/stage_planner.py` divides the plan into stages, with an exchange between each two
+(`planning/staged_plan.py` has the result). Each physical batch is one micro-batch of Spark, in these steps:
 
 1. Read. Spark asks the data source of each stage that inputs enter for the next batch (`data_source.py`). A task per
    shard reads its pieces of the batch from the caller's `InputSource` (`messages.py`).
 2. Stage 0. The task filters and projects the rows (`stage_zero.py`), hashes them to the shards that own them, and packs
    the rows for each shard and edge as a message of Arrow bytes (`wire.py`).
-3. Shuffle. Spark groups the messages by the labels of their shards (`chain.py`, `_shard_labels`).
+3. Shuffle. Spark groups the messages by the labels of their shards (`chain.py`, `shard_labels`).
 4. Stages 1, 2, ... Spark calls the processor of the stage once per shard (`stage.py`). It takes the shard from the
    cache of its process, or restores it from its log (`shard.py`). The shard unpacks the messages and feeds ordinary
    plans on one worker.

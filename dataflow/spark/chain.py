@@ -16,6 +16,7 @@ from deltamark.dataflow.spark.messages import MESSAGE_SCHEMA, StageSpec
 from deltamark.dataflow.spark.planning.stage_planner import plan_stages
 from deltamark.dataflow.spark.sink import spark_schema, value_columns
 from deltamark.dataflow.spark.stage import StageProcessor
+from deltamark.errors import DeltamarkError
 from deltamark.sources import digest
 
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
@@ -39,8 +40,16 @@ def staged(spark: SparkSession, collection: Collection, shards: int) -> list[Sta
     plan, identity = plan_stages(collection, shards), identity_of(collection, shards)
     for name, value in {**SETTINGS, "spark.sql.shuffle.partitions": str(shards)}.items():
         spark.conf.set(name, value)
-    labels = _shard_labels(spark, shards)
+    labels = shard_labels(spark, shards)
     return [StageSpec(plan, number, labels, identity) for number in range(1, len(plan.stages))]
+
+
+def shard_count(spark: SparkSession, shards: int | None) -> int:
+    """Return a number of shards as it is given, or one for each core of the session."""
+    count = spark.sparkContext.defaultParallelism if shards is None else shards
+    if not isinstance(count, int) or count < 1:
+        raise DeltamarkError("not a number of shards", repr(count), "give at least 1")
+    return count
 
 
 def chained(stages: Sequence[StageSpec], entering: Mapping[int, DataFrame]) -> DataFrame:
@@ -55,7 +64,7 @@ def chained(stages: Sequence[StageSpec], entering: Mapping[int, DataFrame]) -> D
     return chain[0].select(*value_columns(stages[-1].plan.schema))
 
 
-def _shard_labels(spark: SparkSession, shards: int) -> tuple[int, ...]:
+def shard_labels(spark: SparkSession, shards: int) -> tuple[int, ...]:
     """Choose the grouping key of each shard, so that shard i is alone in shuffle partition i.
 
     `groupBy("label")` sends a row to partition `pmod(hash(label), shards)`. With the labels 0, 1, 2 ... two shards may

@@ -20,7 +20,7 @@ from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.operators.input import base_inputs
 from deltamark.dataflow.passes.prune import required_columns
 from deltamark.dataflow.runtime.inputs import checked_column
-from deltamark.dataflow.spark.chain import chained, staged
+from deltamark.dataflow.spark.chain import chained, shard_count, staged
 from deltamark.dataflow.spark.messages import BATCH_PROPERTY, MESSAGE_SCHEMA, WAKE_UP, Message, StageSpec, task_property
 from deltamark.dataflow.spark.planning.staged_plan import ROW, StageOutput
 from deltamark.dataflow.spark.stage_zero import StageZero, as_arrow
@@ -63,11 +63,8 @@ def maintain(
     for each in base_inputs(collection.node):
         if each.name not in inputs:
             raise DeltamarkError("an input without a frame", each.name, f"give one of the name {each.name}")
-    shards = spark.sparkContext.defaultParallelism if shards is None else shards
-    if not isinstance(shards, int) or shards < 1:
-        raise DeltamarkError("not a number of shards", repr(shards), "give at least 1")
     ship(spark.sparkContext, Path(spark.sparkContext._temp_dir))  # noqa: SLF001
-    stages = staged(spark, collection, shards)
+    stages = staged(spark, collection, shard_count(spark, shards))
     messages = [
         _messages(stages[0], name, schema, inputs[name], weight)
         for name, schema in _schemas_read(stages[0].plan.stages[0]).items()
@@ -91,7 +88,7 @@ def _schemas_read(outputs: Sequence[StageOutput]) -> dict[str, Schema]:
 def _planned(text: str, inputs: Mapping[str, DataFrame], weight: str | None) -> Collection:
     relations = {}
     for name, frame in inputs.items():
-        fields = [each for each in to_arrow_schema(frame.schema) if each.name != weight]
+        fields = [each for each in to_arrow_schema(frame.schema, timezone="UTC") if each.name != weight]
         relations[name] = arrow_table(name, pa.schema(fields))
     return sql(text, relations)
 

@@ -28,11 +28,11 @@ from deltamark.harness.results import store
 COMMANDS = commands()
 EXAMPLES = (
     "print(con.execute(", "con.upsert(", "snapshot=True)", "ibis.deltamark", "sales = source(", "dataflow.retire(",
-    "begin.iterate(", "modes = Query(", "delta_query(", "parquet_table(", "by_shop = sql(", "maintain(spark",
-    "def mix(x):",
+    "begin.iterate(", "modes = Query(", "delta_query(", "parquet_table(", "by_shop = sql(", "merge_into(",
+    "maintain(spark, text, {", "def mix(x):",
 )  # fmt: skip
 """A part of each block of Python. `tests/harness/check/test_change_csv.py` runs the last one, and
-`tests/dataflow/spark/test_maintain.py` the one before it."""
+`tests/dataflow/spark/` the two before it, in `test_maintain.py` and `test_feeds.py`."""
 
 
 def example(part: str, names: Mapping[str, object] | None = None) -> dict[str, object]:

@@ -11,12 +11,12 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.errors import StreamingQueryException
 from pyspark.sql import functions as f
+from support.engines.spark_queries import run
 from support.manual import code
 
 from deltamark import code_type, col, integer, source
-from deltamark.dataflow.spark.query import MAX_SLOW_STARTS, SLOW_START, explained
+from deltamark.dataflow.spark.query import explained
 from deltamark.errors import DeltamarkError
 from deltamark.harness.engines.spark_feed import SESSIONS
 from deltamark.spark import maintain
@@ -34,21 +34,6 @@ SHOPS = "shop int, region string"
 @pytest.fixture
 def spark():
     return SESSIONS.on("local[2]")
-
-
-def run(target, has_ended=lambda running: running.awaitTermination() or True):
-    """Run a query until it has ended. Start it again if a Python process was late, which a busy machine causes."""
-    for start in range(MAX_SLOW_STARTS + 1):
-        running = target.start()
-        try:
-            while not has_ended(running):
-                running.awaitTermination(0.2)
-            break
-        except StreamingQueryException as error:
-            if SLOW_START not in str(error) or start == MAX_SLOW_STARTS:
-                raise
-        finally:
-            running.stop()
 
 
 class Files:
@@ -152,7 +137,7 @@ def test_the_example_of_the_manual_runs(tmp_path, spark):
     pq.write_table(
         pa.table({"shop": pa.array([7, 7, 8], pa.int32()), "spent": prices}), tmp_path / "visits" / "0.parquet"
     )
-    (block,) = [each for each in code("python", "docs/spark.md") if "maintain(spark" in each]
+    (block,) = [each for each in code("python", "docs/spark.md") if "maintain(spark, text, {" in each]
     names = {"spark": spark}
     exec(re.sub(r'"(visits|changes|state)"\)', rf'"{tmp_path}/\1")', block), names)
     rows = {tuple(row) for row in names["answer"].collect()}

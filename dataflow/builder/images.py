@@ -18,6 +18,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from deltamark.dataflow.builder.program import Program
+from deltamark.dataflow.builder.texts import HEAP_BYTES
 from deltamark.dataflow.kernels.core.dispatcher import Kernel
 from deltamark.dataflow.kernels.core.steps import code
 
@@ -64,16 +65,27 @@ class Places:
         at = np.searchsorted(self.starts, words, "right") - 1
         return at, (at >= 0) & (words < self._ends[at])
 
-    def meanings(self, words: np.ndarray, number: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the meanings of words of a program, and their values: numbers, or distances from the beginning.
+    def positions(self, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the meanings of words that may be addresses, and their values: numbers, or distances.
 
-        A word is at a distance from the first word of the program, and an address in an array from the first of these.
+        That of a word is counted from the first word of its program, and that in an array from the first of these.
         """
         at, is_inside = self.find(words)
-        kinds = np.where(is_inside, np.where(self._owners[at] == number, self._kinds[at], PEER), NUMBER)
-        own = words - self.starts[at] + self._offsets[at]
-        values = np.where(kinds == NUMBER, words, np.where(kinds == PEER, 0, own))
-        return kinds.astype(np.int8), values
+        distances = words - self.starts[at] + self._offsets[at]
+        return np.where(is_inside, self._kinds[at], NUMBER), np.where(is_inside, distances, words)
+
+    def meanings(self, words: np.ndarray, number: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return the meanings of words that a program was compiled to, and their values.
+
+        Compilation knows no addresses in arrays but the first one and the end of a heap: other numbers in these ranges,
+        which are a large part of all, are constants, such as texts of six letters.
+        """
+        kinds, values = self.positions(words)
+        is_constant = (kinds == ARRAY) & ~np.isin(values, (0, HEAP_BYTES))
+        kinds[is_constant], values[is_constant] = NUMBER, words[is_constant]
+        is_peer = (kinds != NUMBER) & (self._owners[self.find(words)[0]] != number)
+        kinds[is_peer], values[is_peer] = PEER, 0
+        return kinds, values
 
     def distance(self, address: int) -> int:
         """Return the distance of a word from the first word of its program."""

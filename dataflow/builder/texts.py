@@ -10,7 +10,7 @@ import numpy as np
 
 from deltamark.dataflow.builder.program import NO_VECTOR, Address, CellAddress, Program, VectorAddress
 from deltamark.dataflow.builder.sweeps import TextStore
-from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
+from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, view
 from deltamark.dataflow.kernels.core.steps import Step
 from deltamark.dataflow.kernels.text import calls, functions
 from deltamark.dataflow.kernels.text.pool import (

@@ -334,6 +334,17 @@ class Dataflow(Uncopied, Generic[ChangesT]):
 
         plans, workers: those of the dataflow that was saved. Another version of the engine, another machine and other
         plans are refused, and so is a file that is damaged.
+
+        >>> with Dataflow(sales.count()) as dataflow:
+        ...     dataflow.push({"sales": Batch([0, 0], [1, 1], {"shop": [7, 7], "price": [900, 250]})})
+        ...     dataflow.save("sales.state")
+        1
+        >>> with Dataflow.restore("sales.state", sales.count()) as dataflow:
+        ...     dataflow.feed({"sales": Batch([1], [-1], {"shop": [7], "price": [250]})})
+        Batch of 2 changes
+         time  diff  count
+            1    -1      2
+            1     1      1
         """
         dataflow: Dataflow[Any] = cls.__new__(cls)
         with naming(path), Path(path).open("rb") as file:

@@ -210,7 +210,7 @@ def _saved(writer: _Writer, compiled: Compiled, image: Image) -> Mapping[str, ob
     if texts is not None:
         compact(texts)
     places, words = Places([program]), words_of(program)
-    kinds, values = places.meanings(words, 0)
+    kinds, values = places.positions(words)
     at, _ = places.find(words)
     kinds = np.where(np.isin(image.kinds, (WORD, ARRAY)), np.where(kinds == NUMBER, DROPPED, kinds), image.kinds)
     is_array = kinds == ARRAY
@@ -218,7 +218,7 @@ def _saved(writer: _Writer, compiled: Compiled, image: Image) -> Mapping[str, ob
     addresses = places.starts[numbers].tolist()
     return {
         "identity": identity(compiled, image),
-        "kinds": writer.add([kinds.tobytes()]),
+        "kinds": writer.add([kinds.astype(np.int8).tobytes()]),
         "values": writer.add([np.where(kinds == NUMBER, words, values).tobytes()]),
         "owners": writer.add([owners.astype(np.int32).tobytes()]),
         "arrays": _saved_arrays(writer, compiled, addresses),
@@ -251,7 +251,7 @@ def identity(compiled: Compiled, image: Image) -> str:
     roots = {name: (each.names, each.arrays, each.texts, places.distance(each.block))
              for name, each in compiled.roots.items()}  # fmt: skip
     found = hashlib.blake2b(repr((chunks, ops, inputs, roots)).encode(), digest_size=16)
-    found.update(image.kinds.tobytes())
+    found.update(image.kinds.astype(np.int8).tobytes())
     found.update(image.values.tobytes())
     return found.hexdigest()
 
@@ -298,7 +298,7 @@ def _addresses(
     words: those that were the addresses of arrays when the state was saved; owners: the number of the saved array of
     each.
     """
-    found, _ = places.meanings(words, 0)
+    found, _ = places.positions(words)
     at, _ = places.find(words)
     pairs = np.unique(np.stack([owners, at], 1)[found == ARRAY], axis=0)
     if pairs[:, 0].tolist() != list(range(len(arrays))) or len(np.unique(pairs[:, 1])) < len(arrays):

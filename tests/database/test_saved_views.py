@@ -59,8 +59,8 @@ def test_a_database_that_is_opened_again_continues_from_the_state_of_its_views(p
             changes = con.subscribe("rich")
             transact(con, steps)
             con.execute("INSERT INTO shops VALUES ($1, 'Bonn')", [100 + steps])
-            con.execute("INSERT INTO sales VALUES ($1, 1000, NULL); DELETE FROM sales WHERE shop >= 100", [100 + steps])
-            con.execute("DELETE FROM shops WHERE shop >= 100")
+            con.execute("INSERT INTO sales VALUES ($1, 1000, NULL)", [100 + steps])
+            con.execute("DELETE FROM sales WHERE shop >= 100; DELETE FROM shops WHERE shop >= 100")
             check(con, steps)
             times = [each.time for each in iter(lambda: changes.read(timeout=0), None)]
             assert all(0 < each < 20 for each in times), "times begin anew"

@@ -7,7 +7,7 @@ import os
 import random
 import subprocess
 import sys
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import numpy as np
 import pyarrow as pa
@@ -56,11 +56,11 @@ def check(case, feeds, path, workers=1):
     """Compare the changes of a dataflow that is replaced after each feed with those of the reference."""
     collection, streams = case.collection, case.streams
     found = []
-    dataflow = Dataflow(collection, workers=workers)
-    for times in feeds:
-        found.append(feed(dataflow, collection, between(streams, set(times))))
-        dataflow = replaced(dataflow, collection, path, workers)
-    dataflow.close()
+    with ExitStack() as stack:
+        dataflow = stack.enter_context(Dataflow(collection, workers=workers))
+        for times in feeds:
+            found.append(feed(dataflow, collection, between(streams, set(times))))
+            dataflow = stack.enter_context(replaced(dataflow, collection, path, workers))
     assert added(found) == changes(collection.node, streams)
 
 
@@ -158,11 +158,11 @@ def test_plans_that_were_attached_are_saved(path, workers):
 
 
 def test_kept_answers_are_saved(path):
-    plan = names.aggregate(by="name", keys=col.key.count())
+    plan = names.count(by="name")
     dataflow = Dataflow(plan)
     dataflow.keep()
     for time in range(3):
-        dataflow.push({"names": batches(time, 100)["names"]})
+        dataflow.push({"names": batches(time, 2000)["names"]})
         answer = dataflow.answer()
         dataflow = replaced(dataflow, plan, path)
         assert dataflow.answer().sort_by("name") == answer.sort_by("name")

@@ -8,14 +8,28 @@ from collections.abc import Mapping
 from support.written_plans.operators import OPERATORS
 
 from deltamark.dataflow.language.collection import Collection
+from deltamark.dataflow.operators.input import Input, base_inputs
 from deltamark.dataflow.runtime.live_plans import LivePlans
 from deltamark.dataflow.runtime.saved_state import identity
 
-if __name__ == "__main__":
-    plans: Mapping[str, Mapping[str, Collection]] = {name: {name: each} for name, each in OPERATORS.items()}
-    found = {}
-    for name, each in {**plans, "all": dict(OPERATORS)}.items():
-        live = LivePlans(each)
-        found[name] = identity(live.compiled, live.images.of[0])
+
+def together() -> dict[str, Collection]:
+    """Return plans of many operators whose inputs with one name are one input."""
+    found: dict[str, Collection] = {}
+    inputs: dict[str, Input] = {}
+    for name, plan in OPERATORS.items():
+        if all(inputs.setdefault(each.name, each) is each for each in base_inputs(plan.node)):
+            found[name] = plan
+    return found
+
+
+def program_digest(plans: Mapping[str, Collection]) -> str:
+    live = LivePlans(plans)
+    try:
+        return identity(live.compiled, live.images.of[0])
+    finally:
         live.close()
-    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    print(json.dumps(dict({name: program_digest({name: each}) for name, each in OPERATORS.items()}, all=program_digest(together()))))

@@ -137,9 +137,9 @@ def _fingerprint(path: Path) -> bytes:
     They are read through the descriptor of DuckDB: a process that closes another one loses its lock of the file.
     """
     status = path.stat()
-    for name in os.listdir("/proc/self/fd"):
+    for number in [int(each.name) for each in Path("/proc/self/fd").iterdir()]:
         with suppress(OSError):
-            found = os.fstat(int(name))
+            found = os.fstat(number)
             if (found.st_dev, found.st_ino) == (status.st_dev, status.st_ino):
-                return hashlib.blake2b(os.pread(int(name), HEADER_BYTES, 0), digest_size=FINGERPRINT_BYTES).digest()
+                return hashlib.blake2b(os.pread(number, HEADER_BYTES, 0), digest_size=FINGERPRINT_BYTES).digest()
     return secrets.token_bytes(FINGERPRINT_BYTES)

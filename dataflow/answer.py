@@ -44,7 +44,7 @@ class Answer:
         """Return the answer that has stored some changes."""
         answer = cls(schema)
         answer._parts, answer._stored = [stored], stored.num_rows
-        answer._retracted = int(np.count_nonzero(stored[WEIGHT].to_numpy() < 0))
+        answer._retracted = pc.sum(pc.less(stored[WEIGHT], 0), min_count=0).as_py()
         return answer
 
     def stored(self) -> pa.Table:

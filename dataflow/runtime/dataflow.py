@@ -318,9 +318,7 @@ class Dataflow(Uncopied, Generic[ChangesT]):
 
     @overload
     @classmethod
-    def restore(
-        cls, path: str | os.PathLike[str], plans: Collection, *, workers: int = 1
-    ) -> Dataflow[Batch]: ...
+    def restore(cls, path: str | os.PathLike[str], plans: Collection, *, workers: int = 1) -> Dataflow[Batch]: ...
     @overload
     @classmethod
     def restore(

@@ -47,7 +47,6 @@ from deltamark.dataflow.codegen.compiled import Compiled
 from deltamark.dataflow.kernels.core.guard import CHECKED
 from deltamark.dataflow.kernels.core.memory import Run
 from deltamark.dataflow.kernels.core.pages import MIN_UNKNOWN_BYTES, PAGE_BYTES
-from deltamark.dataflow.kernels.text.pool import TextPool
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.runtime.live_plans import LivePlans, digests_of, present_plans
 from deltamark.errors import DeltamarkError
@@ -154,7 +153,8 @@ def save(plans: LivePlans, file: BinaryIO) -> None:
     """Write the state of a dataflow, between two feeds, behind the present place of a file."""
     plans.refuse_unsettled()
     writer, worker = _Writer(file), plans.worker
-    programs = [_saved(writer, each.compiled, image) for each, image in zip(plans.workers, plans.images.of, strict=True)]
+    compiled = [each.compiled for each in plans.workers]
+    programs = [_saved(writer, *each) for each in zip(compiled, plans.images.of, strict=True)]
     writer.end({
         "engine": engine(),
         "steps": plans.steps,
@@ -204,7 +204,8 @@ def _written(table: pa.Table) -> memoryview:
 def _saved(writer: _Writer, compiled: Compiled, image: Image) -> Mapping[str, object]:
     """Write the words and arrays of a program; return their sections.
 
-    A word has its meaning of now, or that of a number: `_Words` says how it is written.
+    An address is written as the distance from the beginning of what it lies in now. Words whose address is of code, of
+    another worker or of nothing have no value: they are those of the new program.
     """
     program, texts = compiled.program, compiled.program.sweeper.texts
     if texts is not None:
@@ -262,9 +263,8 @@ def _restore(reader: _Reader, compiled: Compiled, image: Image, saved: Mapping[s
     if saved["identity"] != identity(compiled, image):
         raise _of_another_program()
     places, fresh = Places([program]), words_of(program)
-    kinds, values, owners = (
-        reader.array(saved[name], kind) for name, kind in (("kinds", np.int8), ("values", np.int64), ("owners", np.int32))
-    )
+    kinds = reader.array(saved["kinds"], np.int8)
+    values, owners = reader.array(saved["values"], np.int64), reader.array(saved["owners"], np.int32)
     is_array, arrays = kinds == ARRAY, saved["arrays"]
     addresses = np.array(_addresses(program, places, fresh[is_array], owners, arrays), np.int64)
     for address, each in zip(addresses.tolist(), arrays, strict=True):

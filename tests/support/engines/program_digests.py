@@ -15,12 +15,12 @@ from deltamark.dataflow.runtime.saved_state import identity
 
 def together() -> dict[str, Collection]:
     """Return plans of many operators whose inputs with one name are one input."""
-    found: dict[str, Collection] = {}
     inputs: dict[str, Input] = {}
-    for name, plan in OPERATORS.items():
-        if all(inputs.setdefault(each.name, each) is each for each in base_inputs(plan.node)):
-            found[name] = plan
-    return found
+    return {
+        name: plan
+        for name, plan in OPERATORS.items()
+        if all(inputs.setdefault(each.name, each) is each for each in base_inputs(plan.node))
+    }
 
 
 def program_digest(plans: Mapping[str, Collection]) -> str:
@@ -32,4 +32,5 @@ def program_digest(plans: Mapping[str, Collection]) -> str:
 
 
 if __name__ == "__main__":
-    print(json.dumps(dict({name: program_digest({name: each}) for name, each in OPERATORS.items()}, all=program_digest(together()))))
+    digests = {name: program_digest({name: each}) for name, each in OPERATORS.items()}
+    print(json.dumps({**digests, "together": program_digest(together())}))

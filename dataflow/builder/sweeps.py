@@ -15,7 +15,7 @@ MIN_SWEPT_NUMBERS = 1 << 15
 
 @dataclass(frozen=True)
 class TextStore:
-    """The texts that the states of a program hold: their pool, and its heap. scratch: of sweeps, a byte for each slot."""
+    """The texts that the states of a program hold: their pool, its heap, and scratch for sweeps: a byte a slot."""
 
     block: int
     heap: int

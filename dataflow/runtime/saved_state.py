@@ -233,13 +233,19 @@ def _saved_arrays(writer: _Writer, compiled: Compiled, addresses: Sequence[int])
     memory, passing = compiled.program.memory, {each for root in compiled.roots.values() for each in root.vectors}
     kept, sizes = compiled.program.state_memory().keys() - passing, memory.sizes()
     try:
-        runs = memory.used([each for each in addresses if each in kept])
+        pages = memory.used([each for each in addresses if each in kept])
     except OSError as error:
         raise DeltamarkError("a state that cannot be saved", f"{error}", "run on Linux 6.7 or later") from None
+    runs = {each: _within(sizes[each], pages.get(each, ())) for each in addresses}
     return [
-        {"size": sizes[each], "runs": runs.get(each, ()), "content": writer.add(_memory(each, runs.get(each, ())))}
+        {"size": sizes[each], "runs": runs[each], "content": writer.add(_memory(each, runs[each]))}
         for each in addresses
     ]
+
+
+def _within(size: int, runs: Iterable[Run]) -> list[Run]:
+    """Cut off what lies behind the end of an array, in its last page: another array begins elsewhere in its page."""
+    return [Run(offset, min(length, size - offset)) for offset, length in runs if offset < size]
 
 
 def identity(compiled: Compiled, image: Image) -> str:

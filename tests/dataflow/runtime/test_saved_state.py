@@ -248,3 +248,14 @@ def test_programs_are_the_same_in_every_process():
         for seed in ("1", "2")
     ]
     assert json.loads(found[0]) == json.loads(found[1])
+
+
+def test_saved_bytes_end_with_their_array(path):
+    """The last page of an array has bytes behind it; where an array begins in a page differs between programs."""
+    with closing(Dataflow(JOINED)) as dataflow:
+        dataflow.push(batches(0, 2000))
+        dataflow.save(path)
+    with path.open("rb") as file:
+        (program,) = saved_state._Reader(file).manifest["programs"]
+    ends = [(offset + size, array["size"]) for array in program["arrays"] for offset, size in array["runs"]]
+    assert max(end - size for end, size in ends) == 0

@@ -49,7 +49,8 @@ class SavedViews:
 
     def _is_of_these_tables(self) -> bool:
         """Return whether there is a state of the tables that were opened just now."""
-        _remove(self._new)
+        for left in (self._new, Path(f"{self._new}.new")):  # by a process that was killed
+            _remove(left)
         if not self._path.exists():
             return False
         self._seal = _seal_in(self._path)

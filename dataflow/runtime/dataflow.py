@@ -331,7 +331,7 @@ class Dataflow(Uncopied, Generic[ChangesT]):
         """Return a dataflow that continues from a saved state: inputs are not fed again. Answers that were kept are.
 
         plans, workers: those of the dataflow that was saved. Another version of the engine, another machine and other
-        plans are refused, and so is a file that is damaged.
+        plans are refused, and so is a file that is damaged. Restore only files that you trust.
 
         >>> with Dataflow(sales.count()) as dataflow:
         ...     dataflow.push({"sales": Batch([0, 0], [1, 1], {"shop": [7, 7], "price": [900, 250]})})

@@ -163,7 +163,7 @@ def test_a_log_with_later_transactions_is_read(path, tmp_path, loads):
     assert len(loads) == 2
 
 
-def test_what_no_view_reads_may_change_while_the_views_are_not_needed(path, loads):
+def test_other_tables_may_change_while_the_views_are_not_needed(path, loads):
     with filled(path, durable=False, steps=4) as con:
         con.execute("CREATE TABLE remarks (remark VARCHAR); CREATE SEQUENCE numbers")
     loads.clear()

@@ -111,7 +111,7 @@ class Image:
         is_code = (kinds == NUMBER) & (codes[at] == values)
         kinds[is_code], values[is_code] = CODE, names[at[is_code]]
         self.kinds[changed], self.values[changed] = kinds, values
-        for address, count in program.dropped.items():
+        for address, count in program.take_dropped():
             first = places.distance(address) // 8
             self.kinds[first : first + count], self.values[first : first + count] = DROPPED, 0
 

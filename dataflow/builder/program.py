@@ -107,8 +107,8 @@ class Program:
         """The number of words of each block, table and cell, by address."""
         self._parts: dict[int, ProgramPart] = {}
         """The part that each of them belongs to, unless that was dropped."""
-        self.dropped: dict[int, int] = {}
-        """The number of words of those whose part was dropped."""
+        self._dropped: list[tuple[int, int]] = []
+        """The address and the number of words of those whose part was dropped, since they were taken."""
         self._constants: dict[str, TableAddress] = {}
         """The tables of constants, by name."""
         self.ops: list[Op] = []
@@ -174,7 +174,12 @@ class Program:
         unused = [address for address, part in self._parts.items() if part in parts]
         for address in unused:
             del self._parts[address]
-        self.dropped.update((address, self.sizes[address]) for address in unused)
+        self._dropped += [(address, self.sizes[address]) for address in unused]
+
+    def take_dropped(self) -> list[tuple[int, int]]:
+        """Return the address and the number of the words whose part was dropped since the last call."""
+        taken, self._dropped = self._dropped, []
+        return taken
 
     def words(self, count: int, values: Sequence[int] = ()) -> Address:
         """Allocate words, the first of which hold `values`; return their address."""

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.engines.driving import added, arrays, between, feed
+from support.engines.driving import added, arrays, between, feed, maintained
 from support.engines.late import fed, live, numbers_of_workers
 from support.paths import ROOT
 from support.random_plans.case import Case
@@ -22,6 +22,8 @@ from support.random_plans.seeded_streams import long_stream
 from support.random_plans.strategies import cases, cuts, streams_of
 from support.random_plans.streams import inputs_of, times_of
 from support.reference.answers import changes
+from support.written_plans.loops import LOOPS
+from support.written_plans.motifs import MOTIFS, motif
 from support.written_plans.operators import OPERATORS, each_operator, items, others
 
 from deltamark.dataflow.batch import Batch
@@ -52,16 +54,20 @@ def replaced(dataflow, plans, path, workers=1):
     return again
 
 
-def check(case, feeds, path, workers=1):
-    """Compare the changes of a dataflow that is replaced after each feed with those of the reference."""
-    collection, streams = case.collection, case.streams
+def replaced_after_each(plan, streams, feeds, path, workers):
+    """Return all changes of a dataflow that is replaced after each feed."""
     found = []
     with ExitStack() as stack:
-        dataflow = stack.enter_context(Dataflow(collection, workers=workers))
+        dataflow = stack.enter_context(Dataflow(plan, workers=workers))
         for times in feeds:
-            found.append(feed(dataflow, collection, between(streams, set(times))))
-            dataflow = stack.enter_context(replaced(dataflow, collection, path, workers))
-    assert added(found) == changes(collection.node, streams)
+            found.append(feed(dataflow, plan, between(streams, set(times))))
+            dataflow = stack.enter_context(replaced(dataflow, plan, path, workers))
+    return added(found)
+
+
+def check(case, feeds, path, workers=1):
+    found = replaced_after_each(case.collection, case.streams, feeds, path, workers)
+    assert found == changes(case.collection.node, case.streams)
 
 
 @pytest.mark.draws(26)
@@ -71,6 +77,27 @@ def check(case, feeds, path, workers=1):
 def test_an_operator_continues_from_a_saved_state(path, name, data):
     case = Case(OPERATORS[name], data.draw(streams_of(OPERATORS[name])))
     check(case, data.draw(cuts(case.streams)), path, data.draw(numbers_of_workers))
+
+
+@pytest.mark.draws(8)
+@pytest.mark.parametrize("name", LOOPS)
+@few
+@given(data=st.data())
+def test_a_loop_continues_from_a_saved_state(path, name, data):
+    case = Case(LOOPS[name], data.draw(streams_of(LOOPS[name])))
+    check(case, data.draw(cuts(case.streams)), path, data.draw(numbers_of_workers))
+
+
+@pytest.mark.draws(8)
+@pytest.mark.parametrize("name", MOTIFS)
+@few
+@given(data=st.data())
+def test_a_motif_continues_from_a_saved_state(path, name, data):
+    plan, workers = motif(name), data.draw(numbers_of_workers)
+    streams = data.draw(streams_of(plan))
+    feeds = data.draw(cuts(streams))
+    found = replaced_after_each(plan, streams, feeds, path, workers)
+    assert found == maintained(plan, streams, feeds, workers)
 
 
 @settings(max_examples=30)

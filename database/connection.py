@@ -82,8 +82,8 @@ class Connection:
 
     def __init__(self, path: str, *, durable: bool, rows: int, workers: int) -> None:
         self._store = Store(rows, path, durable=durable)
-        self._views = Views(self._store, workers)
         with closing_after_errors(self._store, path):
+            self._views = Views(self._store, workers)
             self._views.restore()
         self._declarations = Declarations(self._store, self._views)
         self._subscriptions = Subscriptions()
@@ -330,7 +330,7 @@ class Connection:
             if self._is_open:
                 raise ProgrammingError("a checkpoint within a transaction", "CHECKPOINT", "commit first, or roll back")
             with self._stating("CHECKPOINT"):
-                self._store.checkpoint()
+                self._views.checkpoint()
 
     def close(self) -> None:
         """Close the database, and release its memory. Closing again does nothing.

@@ -15,6 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import duckdb
 import pyarrow as pa
@@ -95,6 +96,23 @@ class Store:
         """Write all committed rows and declarations to the file."""
         self.prepare()
         self.duckdb.execute(f"CHECKPOINT {self._database}")
+
+    def mark(self, token: bytes) -> None:
+        """Let the tables have a token, by which a file beside them names this state of theirs."""
+        with self.declaring():
+            self.duckdb.execute("CREATE TABLE IF NOT EXISTS deltamark.state (token BLOB); DELETE FROM deltamark.state")
+            self.duckdb.execute("INSERT INTO deltamark.state VALUES ($1)", [token])
+
+    def token(self) -> bytes:
+        """Return the token of the tables; nothing if they have none."""
+        with suppress(duckdb.CatalogException):
+            return b"".join(token for (token,) in self.duckdb.execute("FROM deltamark.state").fetchall())
+        return b""
+
+    def has_log(self) -> bool:
+        """Return whether the file of the tables has a log with later transactions."""
+        log = Path(f"{self.path}.wal")
+        return log.exists() and log.stat().st_size > 0
 
     def begin(self) -> None:
         """Begin a transaction; DuckDB begins it with the first statement that needs DuckDB."""

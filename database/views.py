@@ -4,8 +4,8 @@ A commit is a logical time of one dataflow, which has a plan for each view. A vi
 with their texts, and shares equal parts with them. The answers are kept, and DuckDB reads them as rows of Arrow, cast
 to the types that the query has in DuckDB.
 
-An error within a feed ends a dataflow. The next statement that needs a view then loads all views from the tables, and
-so does the first one after a database in a file was opened: the file has the texts of views, and not their state.
+An error within a feed ends a dataflow. The next statement that needs a view then loads all views from the tables. After
+a database in a file was opened, the first one restores their state, if it was saved: see `saved_views`.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from deltamark.database.result import Result
+from deltamark.database.saved_views import SavedViews
 from deltamark.database.statements import Statement, statements
 from deltamark.database.store import Changed, Store, given_rows
 from deltamark.dataflow.batch import Batch, concatenated
@@ -72,6 +73,11 @@ class Views:
         """The logical time of the last commit that the views have followed."""
         self._has_old_columns = False
         """Whether the dataflow may still check columns that only dropped views have read."""
+        self._saved = SavedViews(store)
+        self._is_saved = True
+        """Whether no view has changed since the state was saved, or the database was opened."""
+        self._lead = 0
+        """The logical time of the dataflow when `time` was 0."""
 
     def __iter__(self) -> Iterator[View]:
         return iter(self._views.values())
@@ -156,6 +162,7 @@ class Views:
 
     def _maintain(self, view: View) -> None:
         self._load()
+        self._is_saved = False
         view.answer = None
         assert self._dataflow is not None
         self._dataflow.keep(view.name, self._attached(view))
@@ -163,6 +170,7 @@ class Views:
 
     def _forget(self, view: View) -> None:
         """Maintain a view no more, if it is maintained."""
+        self._is_saved = False
         if self.find(view.name) is view:
             del self._views[view.name.lower()]
         if self._dataflow is None:
@@ -218,9 +226,11 @@ class Views:
 
     def _feed(self, changes: Mapping[str, Sequence[Changed]]) -> dict[str, Batch]:
         self._load()
+        self._is_saved = False
         assert self._dataflow is not None
         inputs, time = self._dataflow.inputs.items(), self.time + 1
-        batches = {name: self._batch(name, each, changes[name], time) for name, each in inputs if changes.get(name)}
+        at = self._lead + time
+        batches = {name: self._batch(name, each, changes[name], at) for name, each in inputs if changes.get(name)}
         if not batches:
             return {}
         try:
@@ -254,9 +264,25 @@ class Views:
         self.invalidate()
 
     def _load(self) -> None:
-        """Load all views from the committed rows of the tables, unless they are maintained already."""
-        if self._dataflow is None:
-            self._dataflow, self._has_old_columns = self._loaded(self), False
+        """Load all views, unless they are maintained already: from their saved state, or from the committed rows."""
+        if self._dataflow is not None:
+            return
+        self._lead = 0
+        restored = self._restored()
+        if restored is not None:
+            self._lead = restored.last - self.time
+        self._dataflow, self._has_old_columns = restored or self._loaded(self), False
+
+    def _restored(self) -> Plans | None:
+        """Return the dataflow that continues from the saved state of these views, if there is one."""
+        if not self._is_saved:
+            return None
+        return self._saved.restored({each.name: each.query.collection for each in self}, self._workers)
+
+    def checkpoint(self) -> None:
+        """Write the committed rows of the tables and the state of the views to their files."""
+        self._saved.checkpoint(self._dataflow if self._views else None, is_saved=self._is_saved)
+        self._is_saved = self._saved.fits
 
     def _loaded(self, views: Iterable[View], prepare: Callable[[Plans], None] = lambda _: None) -> Plans:
         """Return a dataflow that has followed the committed rows of the tables."""

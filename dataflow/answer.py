@@ -39,6 +39,20 @@ class Answer:
         """The changes that are stored, and those of them that retract rows."""
         self._is_summed = False
 
+    @classmethod
+    def of(cls, schema: Schema, stored: pa.Table) -> Answer:
+        """Return the answer that has stored some changes."""
+        answer = cls(schema)
+        answer._parts, answer._stored = [stored], stored.num_rows
+        answer._retracted = pc.sum(pc.less(stored[WEIGHT], 0), min_count=0).as_py()
+        return answer
+
+    def stored(self) -> pa.Table:
+        """Return all stored changes, whose sum the answer is."""
+        table = self._whole()
+        self._parts = [table]
+        return table
+
     def add(self, changes: Batch, *, since: int = -1, until: int | None = None) -> None:
         """Add the changes with since < time <= until."""
         first = int(np.searchsorted(changes.time, since, side="right"))

@@ -98,11 +98,17 @@ class Program:
         self.memory = Memory()
         self.memory.owner = self.base = ProgramPart()
         """The part of the memory that the whole program uses."""
-        self._chunk = self._chunk_end = 0
+        self._chunk = self._chunk_end = self._first = 0
+        self.chunks: dict[int, int] = {}
+        """The ends of the used words of the chunks, by their first addresses: all blocks, tables and cells."""
         self._vectors: dict[int, VectorAddress] = {}
         """The cell of each reservation that is the memory of a vector."""
         self.sizes: dict[int, int] = {}
         """The number of words of each block, table and cell, by address."""
+        self._parts: dict[int, ProgramPart] = {}
+        """The part that each of them belongs to, unless that was dropped."""
+        self._dropped: list[tuple[int, int]] = []
+        """The address and the number of words of those whose part was dropped, since they were taken."""
         self._constants: dict[str, TableAddress] = {}
         """The tables of constants, by name."""
         self.ops: list[Op] = []
@@ -165,18 +171,28 @@ class Program:
         for address in dropped:
             self._vectors.pop(address, None)
         self.memory.release(*dropped)
+        unused = [address for address, part in self._parts.items() if part in parts]
+        for address in unused:
+            del self._parts[address]
+        self._dropped += [(address, self.sizes[address]) for address in unused]
+
+    def take_dropped(self) -> list[tuple[int, int]]:
+        """Return the address and the number of the words whose part was dropped since the last call."""
+        taken, self._dropped = self._dropped, []
+        return taken
 
     def words(self, count: int, values: Sequence[int] = ()) -> Address:
         """Allocate words, the first of which hold `values`; return their address."""
         if self._chunk + 8 * count > self._chunk_end:
             size = max(count, CHUNK_WORDS)
             with self.building(self.base):
-                self._chunk = self.memory.reserve(size)
+                self._chunk = self._first = self.memory.reserve(size)
             forget([(self._chunk, 8 * size)])  # only the blocks in the chunk may be touched
             self._chunk_end = self._chunk + 8 * size
         address = Address(self._chunk)
         self._chunk += 8 * count + GAP_BYTES
-        self.sizes[address] = count
+        self.sizes[address], self._parts[address] = count, self.part
+        self.chunks[self._first] = address + 8 * count
         register(address, 8 * count, f"a block of {count} words")
         if values:
             view(address, len(values))[:] = values

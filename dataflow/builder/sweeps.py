@@ -15,9 +15,10 @@ MIN_SWEPT_NUMBERS = 1 << 15
 
 @dataclass(frozen=True)
 class TextStore:
-    """The texts that the states of a program hold: their pool, and scratch for sweeps, a byte for each slot."""
+    """The texts that the states of a program hold: their pool, its heap, and scratch for sweeps: a byte a slot."""
 
     block: int
+    heap: int
     scratch: int
 
     def used(self) -> int:
@@ -41,7 +42,7 @@ class Sweeper:
         """Whether texts must keep their numbers, because a past time is held."""
         self._markers: list[tuple[object, Callable[[TextStore], object]]] = []
         self._owners: list[tuple[object, IdOwner, Callable[[], object]]] = []
-        self._remaining = MIN_SWEPT_NUMBERS
+        self.remaining = MIN_SWEPT_NUMBERS
         """The number of texts and ids that the last sweep has left."""
 
     def add_marker(self, part: object, mark: Callable[[TextStore], object]) -> None:
@@ -59,7 +60,7 @@ class Sweeper:
 
     def sweep_if_due(self) -> None:
         """Sweep if texts and ids have doubled since the last sweep. No feed may be in progress."""
-        if (self.texts is not None or self._owners) and self._used() > 2 * self._remaining:
+        if (self.texts is not None or self._owners) and self._used() > 2 * self.remaining:
             self.sweep()
 
     def sweep(self) -> None:
@@ -72,7 +73,7 @@ class Sweeper:
             for _, mark in self._markers:
                 mark(self.texts)
             garbage.sweep(TextPool(self.texts.block))
-        self._remaining = max(self._used(), MIN_SWEPT_NUMBERS)
+        self.remaining = max(self._used(), MIN_SWEPT_NUMBERS)
 
     def _used(self) -> int:
         return sum(owner.used() for _, owner, _ in self._owners) + (self.texts.used() if self.texts else 0)

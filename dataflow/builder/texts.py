@@ -10,10 +10,12 @@ import numpy as np
 
 from deltamark.dataflow.builder.program import NO_VECTOR, Address, CellAddress, Program, VectorAddress
 from deltamark.dataflow.builder.sweeps import TextStore
-from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS
+from deltamark.dataflow.kernels.core.memory import UNBOUNDED_WORDS, view
 from deltamark.dataflow.kernels.core.steps import Step
 from deltamark.dataflow.kernels.text import calls, functions
 from deltamark.dataflow.kernels.text.pool import (
+    EXACT_WORDS,
+    FREE_NUMBER,
     NUMBER_TEXTS,
     NUMBERED_TEXTS,
     SIZES,
@@ -73,12 +75,39 @@ def text_store(program: Program) -> TextStore:
 
 def _new_store(program: Program) -> TextStore:
     reserve, unset = program.memory.reserve, program.memory.reserve_unset
+    heap = unset(HEAP_WORDS)
     block = program.block(
         TextPool, table=reserve(TABLE_ENTRIES), mask=TABLE_ENTRIES - 1, free=unset(UNBOUNDED_WORDS),
-        starts=unset(UNBOUNDED_WORDS), lengths=unset(UNBOUNDED_WORDS), heap=unset(HEAP_WORDS),
+        starts=unset(UNBOUNDED_WORDS), lengths=unset(UNBOUNDED_WORDS), heap=heap,
         holes=program.words(SIZES), marks=reserve(UNBOUNDED_WORDS),
     )  # fmt: skip
-    return TextStore(block, reserve(UNBOUNDED_WORDS))
+    return TextStore(block, heap, reserve(UNBOUNDED_WORDS))
+
+
+def compact(texts: TextStore) -> None:
+    """Move the texts of a pool together, so that there are no holes between them. No feed may be in progress."""
+    pool = TextPool(texts.block)
+    holes, count, heap = view(pool.holes.address, SIZES), pool.next_number, texts.heap
+    if not holes.any():
+        return
+    starts, lengths = view(pool.starts.address, count), view(pool.lengths.address, count)
+    used = np.flatnonzero(lengths != FREE_NUMBER)
+    words = np.maximum(lengths[used] + 7 >> 3, 1)
+    powers = 2 ** np.arange(63)
+    words = np.where(words <= EXACT_WORDS, words, powers[np.searchsorted(powers, words)])
+    ends, content = np.cumsum(words), view(heap, (pool.heap - heap) // 8)
+    firsts, total = ends - words, int(words.sum())
+    content[:total] = content[np.repeat((starts[used] - heap) // 8 - firsts, words) + np.arange(total)]
+    starts[used] = heap + 8 * firsts
+    holes[:] = 0
+    pool.heap = heap + 8 * total
+
+
+def move_texts(texts: TextStore, distance: int) -> None:
+    """Note that the heap of a pool has moved by some bytes."""
+    pool = TextPool(texts.block)
+    starts = view(pool.starts.address, pool.next_number)
+    starts += distance
 
 
 def read_texts(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import methodcaller
+from pathlib import Path
 from types import TracebackType
-from typing import Generic, NoReturn, Self, TypeVar, overload
+from typing import Any, Generic, NoReturn, Self, TypeVar, overload
 
 import pyarrow as pa
 
@@ -18,8 +20,9 @@ from deltamark.dataflow.passes.share import Choice
 from deltamark.dataflow.runtime.exclusive import Exclusive
 from deltamark.dataflow.runtime.live_plans import LivePlans
 from deltamark.dataflow.runtime.read_holds import HeldTime
+from deltamark.dataflow.runtime.saved_state import restored, save
 from deltamark.dataflow.types import Schema
-from deltamark.errors import DeltamarkError, unknown
+from deltamark.errors import DeltamarkError, naming, unknown
 
 ChangesT = TypeVar("ChangesT", Batch, dict[str, Batch])
 StateT = TypeVar("StateT")
@@ -81,10 +84,16 @@ class Dataflow(Uncopied, Generic[ChangesT]):
     @overload
     def __init__(self: Dataflow[dict[str, Batch]], plans: Mapping[str, Collection], *, workers: int = 1) -> None: ...
     def __init__(self, plans: Collection | Mapping[str, Collection], *, workers: int = 1) -> None:
+        self._begin(plans, workers, LivePlans)
+
+    def _begin(
+        self, plans: Collection | Mapping[str, Collection], workers: int,
+        make: Callable[[Mapping[str, Collection], int], LivePlans],
+    ) -> None:  # fmt: skip
         self._only = isinstance(plans, Collection)
         named = {ANSWER: plans} if isinstance(plans, Collection) else _checked(plans)
         self._workers = workers
-        self._plans: Exclusive[LivePlans] = Exclusive("dataflow", LivePlans(named, workers))
+        self._plans: Exclusive[LivePlans] = Exclusive("dataflow", make(named, workers))
 
     def __enter__(self) -> Self:
         return self
@@ -238,6 +247,11 @@ class Dataflow(Uncopied, Generic[ChangesT]):
         """Whether an error within a feed has ended this dataflow: it refuses all later feeds."""
         return self._plans.use(lambda plans: plans.worker.has_failed)
 
+    @property
+    def last(self) -> int:
+        """The last logical time that was fed, -1 before the first."""
+        return self._plans.use(lambda plans: plans.worker.last)
+
     def hold(self) -> Hold:
         """Hold the last time that was fed, so that plans can be attached as of that time: see Hold.
 
@@ -286,6 +300,54 @@ class Dataflow(Uncopied, Generic[ChangesT]):
     def choices(self) -> list[tuple[str, Choice]]:
         """List the decisions about arrangements of the same rows that differ in their filters."""
         return self._plans.use(lambda plans: explain.choices(plans.compiled))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the state to a file, in place of an earlier one, so that `restore` continues from it.
+
+        The file is as large as the memory that the state takes. A state cannot be saved while a time is held or a plan
+        is being attached, nor once a plan was retired, unless an equal one is present.
+        """
+        new = Path(f"{os.fspath(path)}.new")
+        with naming(path):
+            try:
+                with new.open("wb") as file:
+                    self._plans.use(lambda plans: save(plans, file))
+                new.replace(path)
+            finally:
+                new.unlink(missing_ok=True)
+
+    @overload
+    @classmethod
+    def restore(cls, path: str | os.PathLike[str], plans: Collection, *, workers: int = 1) -> Dataflow[Batch]: ...
+    @overload
+    @classmethod
+    def restore(
+        cls, path: str | os.PathLike[str], plans: Mapping[str, Collection], *, workers: int = 1
+    ) -> Dataflow[dict[str, Batch]]: ...
+    @classmethod
+    def restore(
+        cls, path: str | os.PathLike[str], plans: Collection | Mapping[str, Collection], *, workers: int = 1
+    ) -> Dataflow[Any]:
+        """Return a dataflow that continues from a saved state: inputs are not fed again. Answers that were kept are.
+
+        plans, workers: those of the dataflow that was saved. Another version of the engine, another machine and other
+        plans are refused, and so is a file that is damaged. Restore only files that you trust.
+
+        >>> with Dataflow(sales.count()) as dataflow:
+        ...     dataflow.push({"sales": Batch([0, 0], [1, 1], {"shop": [7, 7], "price": [900, 250]})})
+        ...     dataflow.save("sales.state")
+        1
+        >>> with Dataflow.restore("sales.state", sales.count()) as dataflow:
+        ...     dataflow.feed({"sales": Batch([1], [-1], {"shop": [7], "price": [250]})})
+        Batch of 2 changes
+         time  diff  count
+            1    -1      2
+            1     1      1
+        """
+        dataflow: Dataflow[Any] = cls.__new__(cls)
+        with naming(path), Path(path).open("rb") as file:
+            dataflow._begin(plans, workers, lambda named, workers: restored(named, workers, file))
+        return dataflow
 
     def close(self) -> None:
         """End the threads of the workers, and release all memory. Closing again does nothing."""

@@ -275,7 +275,8 @@ class InputBinding:
         self._bound: Pointers | None = None
         """The bound batch; keeping it keeps its arrays alive while kernels may read them."""
         self._lent: list[Range] = []
-        self._live = 0
+        self.live = 0
+        """The number of live rows of the input."""
 
     def refresh(self) -> None:
         """Update the columns that are read, because plans were attached or retired."""
@@ -292,11 +293,11 @@ class InputBinding:
 
     def check(self, batch: object, last: int) -> Accepted | None:
         """Check a batch whose times must be later than `last`, without changing anything; None if it has no rows."""
-        return accept(self._node, self.names, batch, last, self._live)
+        return accept(self._node, self.names, batch, last, self.live)
 
     def commit(self, accepted: Accepted) -> None:
         """Record the number of live rows after a checked batch."""
-        self._live = accepted.live
+        self.live = accepted.live
 
     def bind(self, pointers: Pointers) -> None:
         """Let the input read a whole batch."""
@@ -351,7 +352,7 @@ class InputBinding:
 
     def count(self, rows: int) -> None:
         """Count more live rows of the input."""
-        self._live += rows
+        self.live += rows
 
     def accept_history(self, batch: object, names: Sequence[str], time: int, live: int) -> Accepted | None:
         """Check some columns of a batch of history, as if all rows had one time; None if it has no rows.

@@ -21,6 +21,7 @@ import numpy as np
 
 from deltamark.dataflow.answer import Answer
 from deltamark.dataflow.batch import Batch, EachBatch, Pointers, Times, concatenated, merged
+from deltamark.dataflow.builder.images import Images
 from deltamark.dataflow.builder.program import Op
 from deltamark.dataflow.codegen.compiled import Compiled, SharedArrangement, link
 from deltamark.dataflow.codegen.compiler import Added, compile_into, compile_plans
@@ -48,6 +49,11 @@ MIN_FUEL = 2
 
 Counts = Sequence[Mapping[str, int]]
 """The number of changes of each answer that each worker has collected."""
+
+
+Step = Mapping[str, str]
+"""A change of the programs: the digests of compiled plans by name, or "" for a retired one; if empty, all parts that no
+plan uses were dropped."""
 
 
 class NoHistoryError(DeltamarkError):
@@ -91,11 +97,14 @@ class LivePlans:
             for number in range(workers):
                 self.workers.append(Worker(compile_plans(nodes, workers, number)))
             link(self._compiled())
+            self.images = Images([each.program for each in self.workers])
             self._threads = WorkerThreads(self.workers)
         except BaseException:
             for each in self.workers:
                 each.close()
             raise
+        self.steps: list[Step] | None = [digests_of(plans)]
+        """The compilations and retirements so far; None if an error has stopped one halfway."""
         self._holds = ReadHolds(self._compiled())
         self._pending: PendingPlan | None = None
         self.kept: dict[str, Answer] = {}
@@ -354,6 +363,59 @@ class LivePlans:
         for number, each in enumerate(self.workers):
             each.refresh(pending[number] if pending else {})
 
+    def _compile(self, plans: Mapping[str, Collection]) -> list[Added]:
+        """Compile more plans into the programs of all workers."""
+        with self._recorded(digests_of(plans)):
+            nodes = {name: each.node for name, each in plans.items()}
+            added = [compile_into(each, nodes) for each in self._compiled()]
+            link(self._compiled())
+        self.schemas |= {name: each.schema for name, each in plans.items()}
+        return added
+
+    @contextmanager
+    def _recorded(self, step: Step) -> Iterator[None]:
+        """Record a change of the programs, by which a saved state can be restored."""
+        steps, self.steps = self.steps, None
+        before = [] if steps is None else self.images.words()
+        yield
+        if steps is not None:
+            self.images.update(before)
+            steps.append(step)
+            self.steps = steps
+
+    def replay(self, steps: Iterable[Step], plans: Mapping[str, Collection]) -> None:
+        """Change the programs as those of a saved state were changed. plans: by their digests."""
+        for step in steps:
+            if all(step.values()):
+                self._compile({name: plans[digest] for name, digest in step.items()}) if step else self._drop_unused()
+            else:
+                self._retire(*step)
+        self._refresh()
+
+    def _retire(self, name: str) -> None:
+        """Remove a plan from the programs, and all parts that no other plan uses."""
+        self.schemas.pop(name, None)
+        with self._recorded({name: ""}):
+            for each in self._compiled():
+                each.retire(name)
+
+    def _drop_unused(self) -> None:
+        with self._recorded({}):
+            for each in self._compiled():
+                each.drop_unused()
+
+    def refuse_unsettled(self) -> None:
+        """Refuse to save a state that lies between two times, or cannot be restored from the present plans."""
+        self.worker.refuse_after_failure()
+        self._refuse_pending()
+        if self._holds.active:
+            raise DeltamarkError("a time is held", self._holds.active[0].time, "release the hold first")
+        steps = self.steps or ()
+        compiled = {digest for step in steps for digest in step.values() if digest}
+        if self.steps is None or compiled != set(present_plans(steps).values()):
+            actual = "a plan was retired, or an error has stopped its compilation"
+            raise DeltamarkError("a state that cannot be saved", actual, "begin anew with the present plans")
+
     def _refuse_to_begin(self, name: str, history: History, time: int) -> None:
         self.worker.refuse_after_failure()
         self._refuse_pending()
@@ -365,9 +427,7 @@ class LivePlans:
     def _begin(self, name: str, plan: Collection, history: History, time: int) -> Backfill:
         """Compile a plan, and prepare its backfill from a time on."""
         known, shared = set(self.worker.bindings), [list(each.arrangements) for each in self._compiled()]
-        added = [compile_into(each, {name: plan.node}) for each in self._compiled()]
-        link(self._compiled())
-        self.schemas[name] = plan.schema
+        added = self._compile({name: plan})
         self._refresh([{name: each.ops} for each in added])
         self._refuse_unread(added[0], time)
         inputs = self._inputs(added[0], history, shared) if time >= 0 else {}
@@ -395,7 +455,7 @@ class LivePlans:
         self.release(pending.held)
         for each in self._compiled():
             each.lent = set()
-            each.drop_unused()
+        self._drop_unused()
 
     def _finished(self) -> Backfill | None:
         """Return the backfill that is complete, after a feed; its plan is pending no more."""
@@ -431,13 +491,11 @@ class LivePlans:
     def _drop(self, name: str) -> None:
         """Remove a plan, which may be incomplete, and free the state that no other plan uses."""
         with self._failing():
-            self.schemas.pop(name, None)
             self.kept.pop(name, None)
             if self._pending is not None and self._pending.backfill.name == name:
                 pending, self._pending = self._pending, None
                 self._end_backfill(pending)
-            for each in self._compiled():
-                each.retire(name)
+            self._retire(name)
             self._refresh(self._pending_ops())
 
     def _refuse_unread(self, added: Added, time: int) -> None:
@@ -485,3 +543,16 @@ def _refuse_rows(history: History) -> None:
         if rows:
             remedy = "feed these rows: the dataflow has missed nothing"
             raise DeltamarkError("a history before the first feed", f"{name}: {rows} rows", remedy)
+
+
+def digests_of(plans: Mapping[str, Collection]) -> Step:
+    """Return the digests of plans, by name."""
+    return {name: each.node.digest.hex() for name, each in plans.items()}
+
+
+def present_plans(steps: Iterable[Step]) -> Step:
+    """Return the digests of the plans that are compiled and not retired, by name."""
+    found = dict[str, str]()
+    for step in steps:
+        found |= step
+    return {name: digest for name, digest in found.items() if digest}

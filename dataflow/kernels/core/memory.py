@@ -12,15 +12,23 @@ import sys
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import NoReturn, SupportsIndex
+from typing import NamedTuple, NoReturn, SupportsIndex
 
 import numpy as np
 
 from deltamark.dataflow.kernels.core import pages
 from deltamark.dataflow.kernels.core.guard import CHECKED, check_view, forget, register
-from deltamark.dataflow.kernels.core.pages import MAX_STAGGER_BYTES, PAGE_BYTES, STAGGER_BYTES, Kind, Mapping, Pool
+from deltamark.dataflow.kernels.core.pages import (
+    MAX_STAGGER_BYTES,
+    PAGE_BYTES,
+    STAGGER_BYTES,
+    Extent,
+    Kind,
+    Mapping,
+    Pool,
+)
 from deltamark.errors import DeltamarkError
 
 UNBOUNDED_WORDS = 1 << 24 if CHECKED else 1 << 31
@@ -63,6 +71,13 @@ class Uncopied:
         raise DeltamarkError("neither copied nor pickled", f"a {type(self).__name__}", "make another one instead")
 
 
+class Run(NamedTuple):
+    """Successive bytes of a reservation."""
+
+    offset: int
+    size: int
+
+
 @dataclass(frozen=True)
 class Reservation:
     """Words with a range of their own. is_unset: whether they had no value at first, rather than zeros."""
@@ -94,6 +109,21 @@ class Reservation:
                 used = content.reshape(-1, PAGE_BYTES // 8).any(1)
             total += page_bytes * int(np.count_nonzero(~used.reshape(-1, page_bytes // PAGE_BYTES).any(1)))
         return total
+
+    def used(self, extents: Sequence[Extent]) -> list[Run]:
+        """Return the runs of pages that are not all zero. extents: those in memory, or swapped out.
+
+        Pages of an earlier user of unset words belong to them: the array may have used any word of a page.
+        """
+        runs = list[Run]()
+        for start, end, _ in extents:
+            used = _content(start, end).reshape(-1, PAGE_BYTES // 8).any(1)
+            edges = np.flatnonzero(np.diff(used, prepend=False, append=False)).reshape(-1, 2)
+            for first, last in (start + PAGE_BYTES * edges).tolist():
+                begin = max(first, self.mapping.start)
+                if begin < last:
+                    runs.append(Run(begin - self.mapping.start, last - begin))
+        return runs
 
 
 def _content(start: int, end: int) -> np.ndarray:
@@ -198,6 +228,22 @@ class Memory(Uncopied):
         held = {address: self._held[address] for address in addresses}
         sizes = _resident([each.mapping for each in held.values()])
         return {at: size - each.unused_bytes() for (at, each), size in zip(held.items(), sizes, strict=True)}
+
+    def sizes(self) -> dict[int, int]:
+        """Return the bytes of address space of each reservation."""
+        return {address: each.mapping.kind.size for address, each in self._held.items()}
+
+    def used(self, addresses: Iterable[int]) -> dict[int, list[Run]]:
+        """Return the used bytes of reservations; an OSError is raised if this kernel cannot tell (before Linux 6.7)."""
+        held = {address: self._held[address] for address in addresses}
+        extents = pages.scan([each.mapping for each in held.values()], pages.PRESENT | pages.SWAPPED)
+        return {at: each.used(found) for (at, each), found in zip(held.items(), extents, strict=True)}
+
+    def clear(self, address: int) -> None:
+        """Let a reservation have zeros alone, in fresh pages."""
+        held = self._held[address]
+        pages.clear(held.mapping)
+        self._held[address] = replace(held, mapping=replace(held.mapping, extents=()))
 
     @contextmanager
     def or_closed(self) -> Iterator[None]:

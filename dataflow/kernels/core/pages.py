@@ -64,7 +64,7 @@ MAX_KEPT = 1 << 13
 MACHINE_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 """The memory of the machine."""
 
-MAP_NORESERVE, MADV_FREE, MADV_HUGEPAGE = 0x4000, 8, 14
+MAP_NORESERVE, MADV_DONTNEED, MADV_FREE, MADV_HUGEPAGE = 0x4000, 4, 8, 14
 """Flags of `mmap` and `madvise` on Linux, which Python does not name."""
 
 PAGEMAP_SCAN, PRESENT, SWAPPED, ZERO, HUGE = 0xC0606610, 1 << 3, 1 << 4, 1 << 5, 1 << 6
@@ -199,6 +199,11 @@ def unmap(mapping: Mapping) -> None:
     """Return a range to the system."""
     libc.munmap(mapping.base, mapping.mapped)
     MAPPED.add(-mapping.mapped)
+
+
+def clear(mapping: Mapping) -> None:
+    """Return the pages of a range to the system: all its words are zero then."""
+    libc.madvise(mapping.first, mapping.end - mapping.first, MADV_DONTNEED)
 
 
 def touched(mappings: Sequence[Mapping]) -> list[Sequence[Extent]]:

@@ -52,7 +52,8 @@ MODULES = (
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_examples_say_what_they_print(name):
+def test_examples_say_what_they_print(name, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)  # one of them writes a file
     module = import_module(name)
     runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE)
     tests = doctest.DocTestFinder().find(module, extraglobs=EXAMPLES)

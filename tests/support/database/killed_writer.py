@@ -7,9 +7,11 @@ returned, and one before each checkpoint.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from decimal import Decimal
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -88,6 +90,29 @@ def roll_back(connection: Connection) -> None:
     connection.begin()
     connection.execute("DELETE FROM steps; UPDATE sales SET price = 0")
     connection.rollback()
+
+
+def filled(path: Path, *, durable: bool, steps: int) -> Connection:
+    """Return a database in which some transactions were made."""
+    connection = connect(path, durable=durable)
+    connection.execute(TABLES)
+    for name, text in VIEWS.items():
+        connection.execute(f"CREATE VIEW {name} AS {text}")
+    for number in range(1, steps + 1):
+        transact(connection, number)
+    return connection
+
+
+def check(connection: Connection, steps: int) -> None:
+    """Compare all tables and views with those of a plain DuckDB after some transactions."""
+    plain = Plain()
+    for number in range(1, steps + 1):
+        transact(plain, number)
+    for name, text in VIEWS.items():
+        plain.execute(f"CREATE VIEW {name} AS {text}")
+    for name in ("steps", "sales", "shops", *VIEWS):
+        found = connection.execute(f"FROM {name}").fetchall()
+        assert Counter(found) == Counter(plain.duckdb.sql(f"FROM {name}").fetchall()), name
 
 
 def write(path: str, *, durable: bool) -> None:

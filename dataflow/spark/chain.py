@@ -16,28 +16,35 @@ from deltamark.dataflow.spark.messages import MESSAGE_SCHEMA, StageSpec
 from deltamark.dataflow.spark.planning.stage_planner import plan_stages
 from deltamark.dataflow.spark.sink import spark_schema, value_columns
 from deltamark.dataflow.spark.stage import StageProcessor
+from deltamark.dataflow.spark.state_log import PLANNED_SHARDS, SHARDS
 from deltamark.sources import digest
 
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+ROWS_PER_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+    ROWS_PER_BATCH: "100000",
 }
 """The settings that every query needs when it starts, besides one shuffle partition per shard."""
 
 
-def identity_of(collection: Collection, shards: int) -> dict[str, str]:
-    """Return what must not change while a checkpoint is in use: the plan, the shards, and the code of the engine."""
-    return {"plan": collection.node.digest.hex(), "shards": str(shards), "code": digest("deltamark.dataflow")}
+def identity_of(collection: Collection) -> dict[str, str]:
+    """Return what must not change while a checkpoint is in use: the plan, and the code of the engine."""
+    return {"plan": collection.node.digest.hex(), "code": digest("deltamark.dataflow")}
 
 
-def staged(spark: SparkSession, collection: Collection, shards: int) -> list[StageSpec]:
-    """Divide a plan into stages for a number of shards, and make the settings of the session that they need."""
-    plan, identity = plan_stages(collection, shards), identity_of(collection, shards)
-    for name, value in {**SETTINGS, "spark.sql.shuffle.partitions": str(shards)}.items():
+def staged(spark: SparkSession, collection: Collection, shards: int, planned: int) -> list[StageSpec]:
+    """Divide a plan into stages for a number of shards, and make the settings of the session that they need.
+
+    planned: the number of shards for which the plan is made, from which those that run it may differ.
+    """
+    plan = plan_stages(collection, planned)
+    identity = {**identity_of(collection), SHARDS: str(shards), PLANNED_SHARDS: str(planned)}
+    for name, value in {**SETTINGS, SHUFFLE_PARTITIONS: str(shards)}.items():
         spark.conf.set(name, value)
     labels = _shard_labels(spark, shards)
     return [StageSpec(plan, number, labels, identity) for number in range(1, len(plan.stages))]

@@ -23,6 +23,7 @@ from deltamark.dataflow.runtime.inputs import checked_column
 from deltamark.dataflow.spark.chain import chained, staged
 from deltamark.dataflow.spark.messages import BATCH_PROPERTY, MESSAGE_SCHEMA, WAKE_UP, Message, StageSpec, task_property
 from deltamark.dataflow.spark.planning.staged_plan import ROW, StageOutput
+from deltamark.dataflow.spark.rescale import rescaled
 from deltamark.dataflow.spark.stage_zero import StageZero, as_arrow
 from deltamark.dataflow.sql.arrow_tables import arrow_batch, arrow_table
 from deltamark.dataflow.sql.query import sql
@@ -37,9 +38,9 @@ MAX_OPEN = 32
 """The inputs whose stage 0 stays alive in a process; a query has at most a few."""
 
 
-def maintain(
+def maintain(  # noqa: PLR0913 (independent settings)
     spark: SparkSession, query: str | Collection, inputs: Mapping[str, DataFrame], *, shards: int | None = None,
-    weight: str | None = None,
+    weight: str | None = None, checkpoint: str | None = None,
 ) -> DataFrame:  # fmt: skip
     """Maintain a query over streaming frames; return the streaming frame of the changes of its answer.
 
@@ -47,8 +48,9 @@ def maintain(
 
     query: a text of SQL, or a collection over inputs with these names, which may state bounds and keys. weight: the
     column of the frames with the weights of changes (1 inserts a row, -1 retracts an equal one); a frame without it
-    only inserts rows. Frames that the query does not read are ignored. shards: the parts of the state, by default one
-    for each core of the session.
+    only inserts rows. Frames that the query does not read are ignored. shards: the parts of the state, by default those
+    of the checkpoint, or one for each core of the session. checkpoint: the path of the checkpoint with which the query
+    will be started. If it has another number of shards, the state is dealt to these first.
 
     The columns of the result are `time`, which is the number of the micro-batch, the weight `diff`, and the values. The
     settings in `chain.py` are made in the session; they must be in effect when the query starts.
@@ -63,11 +65,14 @@ def maintain(
     for each in base_inputs(collection.node):
         if each.name not in inputs:
             raise DeltamarkError("an input without a frame", each.name, f"give one of the name {each.name}")
-    shards = spark.sparkContext.defaultParallelism if shards is None else shards
-    if not isinstance(shards, int) or shards < 1:
+    if shards is not None and (not isinstance(shards, int) or shards < 1):
         raise DeltamarkError("not a number of shards", repr(shards), "give at least 1")
     ship(spark.sparkContext, Path(spark.sparkContext._temp_dir))  # noqa: SLF001
-    stages = staged(spark, collection, shards)
+    if checkpoint is None:
+        shards = shards or spark.sparkContext.defaultParallelism
+        stages = staged(spark, collection, shards, shards)
+    else:
+        stages = rescaled(spark, collection, shards, checkpoint)
     messages = [
         _messages(stages[0], name, schema, inputs[name], weight)
         for name, schema in _schemas_read(stages[0].plan.stages[0]).items()

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
+from hashlib import blake2b
 
 from pyspark.sql import DataFrame, SparkSession
 
-from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.spark.messages import MESSAGE_SCHEMA, StageSpec
 from deltamark.dataflow.spark.planning.stage_planner import plan_stages
-from deltamark.dataflow.spark.sink import spark_schema, value_columns
+from deltamark.dataflow.spark.planning.staged_plan import Plans, by_answer
+from deltamark.dataflow.spark.sink import sent_schema, stored_columns
 from deltamark.dataflow.spark.stage import StageProcessor
 from deltamark.dataflow.spark.state_log import PLANNED_SHARDS, SHARDS
 from deltamark.sources import digest
@@ -32,18 +33,20 @@ SETTINGS = {
 """The settings that every query needs when it starts, besides one shuffle partition per shard."""
 
 
-def identity_of(collection: Collection) -> dict[str, str]:
+def identity_of(plans: Plans) -> dict[str, str]:
     """Return what must not change while a checkpoint is in use: the plan, and the code of the engine."""
-    return {"plan": collection.node.digest.hex(), "code": digest("deltamark.dataflow")}
+    names = [f"{name} {each.node.digest.hex()}" for name, each in by_answer(plans).items()]
+    plan = blake2b("\n".join(names).encode(), digest_size=16).hexdigest()
+    return {"plan": plan, "code": digest("deltamark.dataflow")}
 
 
-def staged(spark: SparkSession, collection: Collection, shards: int, planned: int) -> list[StageSpec]:
+def staged(spark: SparkSession, plans: Plans, shards: int, planned: int) -> list[StageSpec]:
     """Divide a plan into stages for a number of shards, and make the settings of the session that they need.
 
     planned: the number of shards for which the plan is made, from which those that run it may differ.
     """
-    plan = plan_stages(collection, planned)
-    identity = {**identity_of(collection), SHARDS: str(shards), PLANNED_SHARDS: str(planned)}
+    plan = plan_stages(plans, planned)
+    identity = {**identity_of(plans), SHARDS: str(shards), PLANNED_SHARDS: str(planned)}
     for name, value in {**SETTINGS, SHUFFLE_PARTITIONS: str(shards)}.items():
         spark.conf.set(name, value)
     labels = _shard_labels(spark, shards)
@@ -51,15 +54,15 @@ def staged(spark: SparkSession, collection: Collection, shards: int, planned: in
 
 
 def chained(stages: Sequence[StageSpec], entering: Mapping[int, DataFrame]) -> DataFrame:
-    """Return the streaming frame of the answer's changes. entering: the messages that enter the chain at each stage."""
+    """Return the streaming frame of the changes of all answers. entering: the messages that enter at each stage."""
     chain: list[DataFrame] = []
     for stage in stages:
         if stage.number in entering:
             chain.append(entering[stage.number])
         rows = reduce(DataFrame.union, chain).groupBy("label")
-        schema = spark_schema(stage.plan.schema) if stage.is_last else MESSAGE_SCHEMA
+        schema = sent_schema(stage.plan.answers) if stage.is_last else MESSAGE_SCHEMA
         chain = [rows.transformWithStateInPandas(StageProcessor(stage), schema, "append", "none")]
-    return chain[0].select(*value_columns(stages[-1].plan.schema))
+    return chain[0].select(*stored_columns(stages[-1].plan.answers))
 
 
 def _shard_labels(spark: SparkSession, shards: int) -> tuple[int, ...]:

@@ -28,13 +28,13 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.spark.chain import ROWS_PER_BATCH, SETTINGS, chained, staged
 from deltamark.dataflow.spark.checkpoint import COMMITS, METADATA, STATE, Checkpoint
 from deltamark.dataflow.spark.dealing import DealTask, dealt_edges
 from deltamark.dataflow.spark.directory import Directory
 from deltamark.dataflow.spark.failures import explained, repeated
 from deltamark.dataflow.spark.messages import MESSAGE_SCHEMA, StageSpec
+from deltamark.dataflow.spark.planning.staged_plan import Plans
 from deltamark.dataflow.spark.stage import STATE_VARIABLE
 from deltamark.dataflow.spark.state_log import SHARDS
 from deltamark.errors import DeltamarkError
@@ -49,7 +49,7 @@ MESSAGES_PER_BATCH = "64"
 """The rows of a batch of Arrow while state is dealt, which bounds its size: a row has at most 64 MB. Not measured."""
 
 
-def rescaled(spark: SparkSession, collection: Collection, shards: int | None, path: str) -> list[StageSpec]:
+def rescaled(spark: SparkSession, plans: Plans, shards: int | None, path: str) -> list[StageSpec]:
     """Return the stages of a query with a checkpoint; deal its state first if it has another number of shards.
 
     shards: by default those of the checkpoint, or one for each core of the session.
@@ -63,7 +63,7 @@ def rescaled(spark: SparkSession, collection: Collection, shards: int | None, pa
     if planned == 1 and shards > 1:
         remedy = "start with 2 shards or more, in another directory"
         raise DeltamarkError("one shard cannot become several", f"{shards}, as its plan moves no rows", remedy)
-    stages = staged(spark, collection, shards, planned)
+    stages = staged(spark, plans, shards, planned)
     if stored in (None, shards):
         rescaling.discard()
     else:

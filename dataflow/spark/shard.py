@@ -23,8 +23,8 @@ from deltamark.dataflow.runtime.exclusive import Exclusive
 from deltamark.dataflow.runtime.live_plans import LivePlans
 from deltamark.dataflow.spark.messages import NET, Message, ShardKey, StageSpec
 from deltamark.dataflow.spark.net_changes import NetChanges, consolidated, from_bytes, net_changes, replay
-from deltamark.dataflow.spark.planning.staged_plan import ANSWER, Edge
-from deltamark.dataflow.spark.sink import to_spark
+from deltamark.dataflow.spark.planning.staged_plan import Edge
+from deltamark.dataflow.spark.sink import sent_frame
 from deltamark.dataflow.spark.state_log import LogIndex, StateLog
 from deltamark.dataflow.spark.wire import messages_for, unpack
 from deltamark.errors import DeltamarkError
@@ -75,10 +75,10 @@ class Shard:
         self._plans.use(lambda plans: plans.push(replay(self.edges, net, self._time)))
 
     def messages(self, changes: Mapping[str, Batch]) -> Iterator[Message]:
-        """Address the changes of the outputs to the shards of later stages, except for those of the answer."""
+        """Address the changes of the outputs to the shards of later stages, and those of answers to their own shard."""
         for output in self._outputs:
             edge = output.edge
-            if edge.name in changes and edge.name != ANSWER:
+            if edge.name in changes:
                 packed = _with_arrow_texts(edge, changes[edge.name])
                 yield from messages_for(edge, packed, shards=self._shards, sender=self._number)
 
@@ -128,14 +128,24 @@ def process_batch(
         others = [edge for edge in contents if edge.removeprefix(NET) not in ending]
         passing = [Message(key.shard, edge, each) for edge in others for each in contents[edge]]
         yield from _rows(stage, batch, [*passing, *shard.messages(changes)])
-    elif ANSWER in changes:
-        yield to_spark(stage.plan.schema, changes[ANSWER])
+    else:
+        yield from _answers(stage, contents, changes)
     if stage.is_final:
         shard.close()
         return
     _cache(key, batch, shard)
     if is_new:
         gc.freeze()  # Spark collects garbage after every task, and would look at all modules each time
+
+
+def _answers(
+    stage: StageSpec, contents: Mapping[str, Sequence[bytes]], changes: Mapping[str, Batch]
+) -> Iterator[pd.DataFrame]:
+    """Yield the changes of the answers of the last stage, and of those that have passed through it."""
+    for name, schema in stage.plan.answers.items():
+        answer = changes.get(name) or unpack(schema.fields, contents.get(name, ()))
+        if answer is not None:
+            yield sent_frame(stage.plan.answers, name, answer)
 
 
 def _contents_by_edge(rows: Iterator[pd.DataFrame]) -> tuple[int, dict[str, list[bytes]]]:

@@ -32,7 +32,8 @@ def messages_for(edge: Edge, changes: Batch, *, shards: int, sender: int = 0) ->
         for shard, part in _by_owner(edge, changes, shards):
             yield Message(shard, edge.name, _pack(edge.fields, part))
         return
-    receivers = {"first": range(1), "all": range(shards), "here": range(sender, sender + 1)}[edge.to]
+    here = range(sender, sender + 1)
+    receivers = {"first": range(1), "all": range(shards), "here": here, "sink": here}[edge.to]
     content = _pack(edge.fields, changes)
     for shard in receivers:
         yield Message(shard, edge.name, content)

@@ -157,6 +157,25 @@ def test_a_running_query_is_not_rescaled(files, spark, tmp_path):
     run(target.option("checkpointLocation", checkpoint), has_refused)
 
 
+def test_several_queries_are_maintained_as_one(files, spark):
+    texts = {
+        "regions": BY_REGION,
+        "sold": "SELECT shop, sum(price) AS revenue FROM sales GROUP BY shop",
+        "notes": "SELECT DISTINCT note FROM sales JOIN shops USING (shop)",
+    }
+    files.add("shops", shop=pa.array([1, 2], pa.int32()), region=["north", "south"])
+    files.sell([(1, "2.50", "a"), (2, "4.00", None), (1, "1.25", "c"), (3, "1.25", "d")])
+    files.sell([(1, "2.50", "a")], diff=-1)
+    changes = maintain(spark, texts, files.frames(spark), shards=2, weight="diff")
+    assert changes.columns == ["query", "time", "diff", *texts]
+    files.run(changes)
+    found = {name: Counter() for name in texts}
+    for row in spark.read.parquet(str(files.directory / "query changes")).collect():
+        found[row["query"]][tuple(row[row["query"]])] += row["diff"]
+        assert [name for name in texts if row[name] is not None] == [row["query"]]
+    assert {name: +each for name, each in found.items()} == {name: files.expected(text) for name, text in texts.items()}
+
+
 def test_a_collection_over_a_rate_source(spark):
     numbers = source("numbers", {"value": integer(0, 10**6), "kind": code_type(("even", "odd"))}, rows=10**6)
     total = numbers.where(col.value < 70).aggregate(by="kind", total=col.value.sum())
@@ -195,6 +214,8 @@ def test_frames_that_do_not_fit_the_query_are_refused(files, spark):
     frames = files.frames(spark)
     with pytest.raises(DeltamarkError, match="not a streaming frame: shops"):
         maintain(spark, "SELECT * FROM shops", {"shops": spark.createDataFrame([], SHOPS)})
+    with pytest.raises(DeltamarkError, match="not the name of a query: Time"):
+        maintain(spark, {"Time": "SELECT * FROM shops"}, frames)
     with pytest.raises(DeltamarkError, match="not a number of shards: 0"):
         maintain(spark, "SELECT * FROM shops", frames, shards=0)
     plan = source("others", {"shop": integer(0, 9)}, rows=9)

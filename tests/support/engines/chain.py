@@ -18,6 +18,7 @@ from deltamark.dataflow.spark.planning.staged_plan import ANSWER
 from deltamark.dataflow.spark.shard import Shard
 from deltamark.dataflow.spark.stage_zero import StageZero
 from deltamark.dataflow.spark.state_log import LogIndex, StateLog
+from deltamark.dataflow.spark.wire import unpack
 
 
 class State:
@@ -49,7 +50,7 @@ class Chain:
         ]
         self.logs = defaultdict(lambda: StateLog(State()))
         self.live = {}
-        self.schema = collection.schema
+        self.schema = None if isinstance(collection, dict) else collection.schema
 
     @property
     def inputs(self):
@@ -70,7 +71,6 @@ class Chain:
 
     def run(self, messages):
         """Run all stages over the messages of a batch."""
-        found = []
         for stage in self.stages:
             for number in range(self.shards):
                 shard = self.shard(stage, number)
@@ -81,11 +81,22 @@ class Chain:
                 log.append(log.index({}), self.batch, net, shard.edges)
                 for to, edge, content in shard.messages(changes):
                     messages[to, edge].append(content)
-                if ANSWER in changes:
-                    found.append(changes[ANSWER])
+        answers = {name: self.answer(name, messages) for name in self.plan.answers}
         assert not messages
         self.batch += 1
-        return merged(self.schema, found)
+        return answers.get(ANSWER, answers)
+
+    def answer(self, name, messages):
+        """Take the changes of an answer from the messages to the sink."""
+        schema = self.plan.answers[name]
+        found = [unpack(schema.fields, messages.pop(each)) for each in [*messages] if each[1] == name]
+        for each in found:
+            texts = {field.name for field in schema.fields if field.type.kind == "text"}
+            each.columns = {
+                column: values.to_numpy(zero_copy_only=False) if column in texts else values
+                for column, values in each.columns.items()
+            }
+        return merged(schema, found)
 
     def rescaled(self, shards):
         """Return a chain of another number of shards that continues this one, and close this one."""

@@ -1,9 +1,10 @@
 """The Spark engine: compiled plans as one Structured Streaming query, with the same changes as the embedded engine.
 
 `query.py` runs a query over an `InputSource`, in a directory of its own, and checks that the directory belongs to it.
-`maintain.py` makes a frame of changes from the frames of a caller. `feeds.py` converts change feeds into such frames,
-for which `upserts.py` and `latest_rows.py` find old rows; `answer_table.py` merges the changes of an answer into a
-table. `planning/stage_planner.py` divides the plan into stages, with an exchange between each two
+`maintain.py` makes a frame of changes from the frames of a caller. `rescale.py` lets a checkpoint continue with another
+number of shards. `feeds.py` converts change feeds into frames of rows with weights, for which `upserts.py` and
+`latest_rows.py` find old rows; `answer_table.py` merges the changes of an answer into a table.
+`planning/stage_planner.py` divides the plan into stages, with an exchange between each two
 (`planning/staged_plan.py` has the result). Each physical batch is one micro-batch of Spark, in these steps:
 
 1. Read. Spark asks the data source of each stage that inputs enter for the next batch (`data_source.py`). A task per

@@ -8,37 +8,47 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
+from hashlib import blake2b
 
 from pyspark.sql import DataFrame, SparkSession
 
-from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.spark.messages import MESSAGE_SCHEMA, StageSpec
 from deltamark.dataflow.spark.planning.stage_planner import plan_stages
-from deltamark.dataflow.spark.sink import spark_schema, value_columns
+from deltamark.dataflow.spark.planning.staged_plan import Plans, by_answer
+from deltamark.dataflow.spark.sink import sent_schema, stored_columns
 from deltamark.dataflow.spark.stage import StageProcessor
+from deltamark.dataflow.spark.state_log import PLANNED_SHARDS, SHARDS
 from deltamark.errors import DeltamarkError
 from deltamark.sources import digest
 
+SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
+ROWS_PER_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 SETTINGS = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.streaming.stateStore.providerClass": ROCKSDB,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",
-    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+    ROWS_PER_BATCH: "100000",
 }
 """The settings that every query needs when it starts, besides one shuffle partition per shard."""
 
 
-def identity_of(collection: Collection, shards: int) -> dict[str, str]:
-    """Return what must not change while a checkpoint is in use: the plan, the shards, and the code of the engine."""
-    return {"plan": collection.node.digest.hex(), "shards": str(shards), "code": digest("deltamark.dataflow")}
+def identity_of(plans: Plans) -> dict[str, str]:
+    """Return what must not change while a checkpoint is in use: the plan, and the code of the engine."""
+    names = [f"{name} {each.node.digest.hex()}" for name, each in by_answer(plans).items()]
+    plan = blake2b("\n".join(names).encode(), digest_size=16).hexdigest()
+    return {"plan": plan, "code": digest("deltamark.dataflow")}
 
 
-def staged(spark: SparkSession, collection: Collection, shards: int) -> list[StageSpec]:
-    """Divide a plan into stages for a number of shards, and make the settings of the session that they need."""
-    plan, identity = plan_stages(collection, shards), identity_of(collection, shards)
-    for name, value in {**SETTINGS, "spark.sql.shuffle.partitions": str(shards)}.items():
+def staged(spark: SparkSession, plans: Plans, shards: int, planned: int) -> list[StageSpec]:
+    """Divide a plan into stages for a number of shards, and make the settings of the session that they need.
+
+    planned: the number of shards for which the plan is made, from which those that run it may differ.
+    """
+    plan = plan_stages(plans, planned)
+    identity = {**identity_of(plans), SHARDS: str(shards), PLANNED_SHARDS: str(planned)}
+    for name, value in {**SETTINGS, SHUFFLE_PARTITIONS: str(shards)}.items():
         spark.conf.set(name, value)
     labels = shard_labels(spark, shards)
     return [StageSpec(plan, number, labels, identity) for number in range(1, len(plan.stages))]
@@ -53,15 +63,15 @@ def shard_count(spark: SparkSession, shards: int | None) -> int:
 
 
 def chained(stages: Sequence[StageSpec], entering: Mapping[int, DataFrame]) -> DataFrame:
-    """Return the streaming frame of the answer's changes. entering: the messages that enter the chain at each stage."""
+    """Return the streaming frame of the changes of all answers. entering: the messages that enter at each stage."""
     chain: list[DataFrame] = []
     for stage in stages:
         if stage.number in entering:
             chain.append(entering[stage.number])
         rows = reduce(DataFrame.union, chain).groupBy("label")
-        schema = spark_schema(stage.plan.schema) if stage.is_last else MESSAGE_SCHEMA
+        schema = sent_schema(stage.plan.answers) if stage.is_last else MESSAGE_SCHEMA
         chain = [rows.transformWithStateInPandas(StageProcessor(stage), schema, "append", "none")]
-    return chain[0].select(*value_columns(stages[-1].plan.schema))
+    return chain[0].select(*stored_columns(stages[-1].plan.answers))
 
 
 def shard_labels(spark: SparkSession, shards: int) -> tuple[int, ...]:

@@ -58,6 +58,9 @@ WAKE_UP = ""
 """The edge of the empty message that makes Spark run a shard in batch 0."""
 
 
+NET = "net "
+"""The prefix of the edge of a message with stored net changes, which are dealt to another number of shards."""
+
 MAX_SPECS = 32
 """The specifications that a process keeps unpacked; a query has at most a few."""
 
@@ -93,13 +96,14 @@ class StageSpec(Spec):
     """One stage of a staged plan, for a number of shards.
 
     labels: the key of each shard in Spark's shuffles. identity: the properties of the query that its stored state
-    depends on.
+    depends on. is_final: no batch follows the first one, so shards need not stay alive.
     """
 
     plan: StagedPlan
     number: int
     labels: tuple[int, ...]
     identity: Mapping[str, str]
+    is_final: bool = False
 
     @property
     def shards(self) -> int:

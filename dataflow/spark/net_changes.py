@@ -8,7 +8,8 @@ a low part of LOW_BITS bits and a high part.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from math import ceil
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 
 from deltamark.dataflow.batch import Batch, Column, trusted
 from deltamark.dataflow.spark.planning.staged_plan import SUM, Edge, fed_width
+from deltamark.dataflow.spark.wire import owners_of
 from deltamark.dataflow.types import Field, nullable_texts
 from deltamark.errors import DeltamarkError
 
@@ -27,6 +29,9 @@ LOW_MASK = (1 << LOW_BITS) - 1
 
 MAX_FAST_WEIGHT = 1 << 30
 """A weight below this limit can be multiplied by either part of a value in 64 bits."""
+
+MAX_PIECE_BYTES = 1 << 23
+"""The size of a piece of net changes that is sent to another number of shards. Not measured."""
 
 NUMBERS = ("int", "date", "code")
 """The kinds of columns whose values have bounds."""
@@ -76,6 +81,37 @@ def key_range(edge: Edge, table: pa.Table) -> tuple[int, int]:
 def replay(edges: Mapping[str, Edge], net: NetChanges, time: int) -> dict[str, Batch]:
     """Return changes, all at one time, whose sums are the net changes."""
     return {name: _changes(edges[name], table, time) for name, table in net.items() if table.num_rows}
+
+
+def dealt(edge: Edge, table: pa.Table, shards: int) -> Iterator[tuple[int, pa.Table]]:
+    """Divide net changes that stage 0 has sent among the shards at the end of their edge, in pieces of a small size.
+
+    Rows of which every shard has a copy go to all shards.
+    """
+    for shard, rows in _divided(edge, table, shards):
+        pieces = ceil(rows.nbytes / MAX_PIECE_BYTES)
+        size = ceil(rows.num_rows / pieces) if pieces else 0
+        for piece in range(pieces):
+            yield shard, rows.slice(piece * size, size)
+
+
+def _divided(edge: Edge, table: pa.Table, shards: int) -> Iterator[tuple[int, pa.Table]]:
+    if edge.to != "owner":
+        for shard in range(shards if edge.to == "all" else 1):
+            yield shard, table
+        return
+    owners = owners_of([_key(edge, table, name) for name in edge.by], table.num_rows, shards)
+    rows = table.take(pa.array(np.argsort(owners, kind="stable")))
+    ends = np.cumsum(np.bincount(owners, minlength=shards))
+    for shard, (first, last) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
+        yield shard, rows.slice(first, last - first)
+
+
+def _key(edge: Edge, table: pa.Table, name: str) -> Column:
+    """Return a column that partitions an edge. Rows that are only summed are never partitioned by a sum."""
+    numbers = {field.name: number for number, field in enumerate(edge.fields) if not _is_sum(edge, field)}
+    values = table[str(numbers[name])]
+    return values.combine_chunks() if pa.types.is_string(values.type) else values.to_numpy()
 
 
 def to_bytes(table: pa.Table) -> bytes:

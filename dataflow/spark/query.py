@@ -8,7 +8,6 @@ The directory may be on any of Hadoop's file systems, which are reached through 
 from __future__ import annotations
 
 import json
-import re
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,9 +21,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
-from deltamark.dataflow.spark.chain import chained, identity_of, staged
+from deltamark.dataflow.spark.chain import chained, identity_of
 from deltamark.dataflow.spark.data_source import SPEC_OPTION, DeltaSource
+from deltamark.dataflow.spark.directory import Directory
+from deltamark.dataflow.spark.failures import MAX_SLOW_STARTS, SLOW_START, explained
 from deltamark.dataflow.spark.messages import InputSource, SourceSpec
+from deltamark.dataflow.spark.rescale import rescaled
 from deltamark.dataflow.spark.sink import from_stored
 from deltamark.dataflow.spark.stage import STATE_VARIABLE
 from deltamark.dataflow.spark.state_log import INDEX, LogIndex, refuse_another
@@ -36,55 +38,30 @@ RENAMING_MANAGER = "org.apache.spark.sql.execution.streaming.checkpointing.FileS
 """The checkpoint manager that renames files itself; on a local disk, Spark's default starts a process for each file."""
 
 
-class QueryDirectory:
-    """The directory of one query, which may be continued only with the same plan, inputs, shards and code."""
-
-    def __init__(self, spark: SparkSession, path: str) -> None:
-        context: Any = spark.sparkContext
-        self._jvm = context._jvm  # noqa: SLF001 (the only way to Hadoop's file systems)
-        self._path = self._jvm.org.apache.hadoop.fs.Path(path)
-        self._files = self._path.getFileSystem(context._jsc.hadoopConfiguration())  # noqa: SLF001
+class QueryDirectory(Directory):
+    """The directory of one query, which may be continued only with the same plan, inputs and code."""
 
     @property
     def settings(self) -> dict[str, str]:
         """The settings of Spark that suit the file system of the directory."""
-        is_local = self._files.getScheme() == "file"
-        return {"spark.sql.streaming.checkpointFileManagerClass": RENAMING_MANAGER} if is_local else {}
-
-    def path(self, name: str) -> str:
-        """Return the path of a file or directory in this directory."""
-        return str(self._child(name).toString())
+        return {"spark.sql.streaming.checkpointFileManagerClass": RENAMING_MANAGER} if self.is_local else {}
 
     def claim(self, identity: Mapping[str, str]) -> None:
         """Record the identity of the query in a new directory; refuse a directory of another query."""
-        file = self._child(IDENTITY_FILE)
-        if not self._files.exists(file):
-            self._write(file, identity)
+        if self.exists(IDENTITY_FILE):
+            refuse_another(self._identity(), identity, self.path())
             return
-        stored = self._read(file)
-        refuse_another(stored, identity, self._path.toString())
+        if self.names():
+            raise DeltamarkError("not the directory of a query", self.path(), "give an empty directory or a new one")
+        self.write(IDENTITY_FILE, json.dumps(dict(identity), indent=1))
 
-    def _child(self, name: str) -> Any:
-        return self._jvm.org.apache.hadoop.fs.Path(self._path, name)
-
-    def _write(self, file: Any, identity: Mapping[str, str]) -> None:
-        if self._files.exists(self._path) and len(self._files.listStatus(self._path)):
-            remedy = "give an empty directory or a new one"
-            raise DeltamarkError("not the directory of a query", self._path.toString(), remedy)
-        stream = self._files.create(file, False)  # noqa: FBT003 (Hadoop's flag: do not overwrite)
-        stream.write(json.dumps(dict(identity), indent=1).encode())
-        stream.close()
-
-    def _read(self, file: Any) -> dict[str, str]:
-        stream = self._files.open(file)
+    def _identity(self) -> dict[str, str]:
         try:
-            return dict(json.loads(bytes(stream.readAllBytes())))
+            return dict(json.loads(self.read(IDENTITY_FILE)))
         except (ValueError, TypeError, Py4JJavaError) as error:
             reason = error.java_exception if isinstance(error, Py4JJavaError) else error
-            remedy = f"remove {self._path.toString()} and start again"
-            raise DeltamarkError("a corrupt checkpoint", f"{file.toString()}: {reason}", remedy) from error
-        finally:
-            stream.close()
+            actual, remedy = f"{self.path(IDENTITY_FILE)}: {reason}", f"remove {self.path()} and start again"
+            raise DeltamarkError("a corrupt checkpoint", actual, remedy) from error
 
 
 SETTINGS = {
@@ -95,23 +72,6 @@ SETTINGS = {
 
 CHANGE_COUNT = "changes"
 """The name of the metric that counts the changes of the answer in a batch."""
-
-CORRUPTION = r"Checksum|[Mm]alformed|JsonParse|JsonMapping|CANNOT_LOAD_STATE_STORE|log (file|version)|EOFException"
-"""A pattern that occurs in Spark's errors about unreadable checkpoints."""
-
-FULL_DISK = r"\((\S+) executor \S+\):[^\n]*(No space left on device)"
-"""A pattern of Spark's error about a task that could not write; its groups are the host and the reason."""
-
-SLOW_START = "Python worker failed to connect back"
-"""Spark's error about a Python process that has not started within 10 s, a limit that no setting changes.
-
-A query starts such processes before its first batch. A busy machine may need longer for one.
-"""
-
-MAX_SLOW_STARTS = 30
-"""The number of times that a query is started again after `SLOW_START`. Ten were too few once on one core, beside
-busy processes.
-"""
 
 POLL_INTERVAL_S = 0.03
 """The pause between two looks for completed batches. Each takes about a millisecond of processor time."""
@@ -137,17 +97,20 @@ class ShardState:
 
 
 class SparkQuery:
-    """A dataflow that Spark maintains in a directory of its own; a new query in it continues the old one."""
+    """A dataflow that Spark maintains in a directory of its own; a new query in it continues the old one.
+
+    The new query may have another number of shards: then the stored state is dealt to these first.
+    """
 
     def __init__(
         self, spark: SparkSession, collection: Collection, inputs: InputSource, *, shards: int, directory: str
     ) -> None:
         self.schema = collection.schema
         self._spark, self._directory = spark, QueryDirectory(spark, directory)
-        self._directory.claim({**inputs.identity, **identity_of(collection, shards)})
+        self._directory.claim({**inputs.identity, **identity_of(collection)})
         for name, value in {**SETTINGS, **self._directory.settings}.items():
             spark.conf.set(name, value)
-        self._stages = staged(spark, collection, shards)
+        self._stages = rescaled(spark, collection, shards, self._directory.path(CHECKPOINT))
         self._answer = self._answer_of(inputs)
         self._slow_starts = 0
         self._query = self._start()
@@ -235,18 +198,3 @@ class SparkQuery:
         """Read all stored changes of the answer, in the order of time."""
         changes = self._spark.read.schema(self._answer.schema).parquet(self._directory.path(CHANGES))
         return from_stored(self.schema, changes.toArrow())
-
-
-def explained(error: PySparkException) -> DeltamarkError:
-    """Return the reason why a query ended: an error of this project if an executor raised one, or Spark's last line."""
-    text = str(error)
-    own_errors = re.findall(r"DeltamarkError: (.+?): (.+); (.+)", text)
-    if own_errors:
-        return DeltamarkError(*own_errors[-1])
-    if full := re.search(FULL_DISK, text):
-        remedy = "make room on the local disk of that host and on the disk of the query's directory, and run it again"
-        return DeltamarkError("a disk is full", f"{full[2]}, on {full[1]}", remedy)
-    reasons = [line.strip() for line in text.splitlines() if re.search(r"(Error|Exception)\b", line)] or [text]
-    if any(re.search(CORRUPTION, line) for line in reasons):
-        return DeltamarkError("a corrupt checkpoint", reasons[-1], "remove its directory and start again")
-    return DeltamarkError("the query has failed", reasons[-1], "see Spark's full error with --debug")

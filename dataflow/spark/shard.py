@@ -21,10 +21,10 @@ from deltamark.dataflow.operators.extend import Extension
 from deltamark.dataflow.operators.node import walk
 from deltamark.dataflow.runtime.exclusive import Exclusive
 from deltamark.dataflow.runtime.live_plans import LivePlans
-from deltamark.dataflow.spark.messages import Message, ShardKey, StageSpec
-from deltamark.dataflow.spark.net_changes import NetChanges, net_changes, replay
-from deltamark.dataflow.spark.planning.staged_plan import ANSWER, Edge
-from deltamark.dataflow.spark.sink import to_spark
+from deltamark.dataflow.spark.messages import NET, Message, ShardKey, StageSpec
+from deltamark.dataflow.spark.net_changes import NetChanges, consolidated, from_bytes, net_changes, replay
+from deltamark.dataflow.spark.planning.staged_plan import Edge
+from deltamark.dataflow.spark.sink import sent_frame
 from deltamark.dataflow.spark.state_log import LogIndex, StateLog
 from deltamark.dataflow.spark.wire import messages_for, unpack
 from deltamark.errors import DeltamarkError
@@ -49,12 +49,22 @@ class Shard:
         self._time = -1
 
     def feed(self, contents: Mapping[str, Sequence[bytes]]) -> tuple[dict[str, Batch], NetChanges]:
-        """Apply a batch, given as the messages of each edge; return the changes of each output, and the net changes."""
+        """Apply a batch, given as the messages of each edge; return the changes of each output, and the net changes.
+
+        Net changes that were stored by other shards are applied at time 0, as those that follow from them.
+        """
         unpacked = {name: unpack(edge.fields, contents.get(name, ())) for name, edge in self.edges.items()}
-        batches = {name: batch for name, batch in unpacked.items() if batch is not None}
+        received = {name: batch for name, batch in unpacked.items() if batch is not None}
+        stored = {
+            name: consolidated(edge, pa.concat_tables(map(from_bytes, contents[NET + name])))
+            for name, edge in self.edges.items()
+            if NET + name in contents
+        }
+        batches = {**received, **replay(self.edges, stored, 0)}
         changes = self._plans.use(lambda plans: plans.feed(batches))
         self._time = max([self._time, *(int(batch.time[-1]) for batch in batches.values())])
-        return {name: each for name, each in changes.items() if len(each.time)}, net_changes(self.edges, batches)
+        net = {**net_changes(self.edges, received), **stored}
+        return {name: each for name, each in changes.items() if len(each.time)}, net
 
     def restore(self, net: NetChanges) -> None:
         """Bring the state up to date by the net changes of one or more batches.
@@ -65,10 +75,10 @@ class Shard:
         self._plans.use(lambda plans: plans.push(replay(self.edges, net, self._time)))
 
     def messages(self, changes: Mapping[str, Batch]) -> Iterator[Message]:
-        """Address the changes of the outputs to the shards of later stages, except for those of the answer."""
+        """Address the changes of the outputs to the shards of later stages, and those of answers to their own shard."""
         for output in self._outputs:
             edge = output.edge
-            if edge.name in changes and edge.name != ANSWER:
+            if edge.name in changes:
                 packed = _with_arrow_texts(edge, changes[edge.name])
                 yield from messages_for(edge, packed, shards=self._shards, sender=self._number)
 
@@ -115,13 +125,27 @@ def process_batch(
     log.append(index, batch, net, shard.edges)
     if not stage.is_last:
         ending = stage.plan.arriving(stage.number)
-        passing = [Message(key.shard, edge, each) for edge in contents if edge not in ending for each in contents[edge]]
+        others = [edge for edge in contents if edge.removeprefix(NET) not in ending]
+        passing = [Message(key.shard, edge, each) for edge in others for each in contents[edge]]
         yield from _rows(stage, batch, [*passing, *shard.messages(changes)])
-    elif ANSWER in changes:
-        yield to_spark(stage.plan.schema, changes[ANSWER])
+    else:
+        yield from _answers(stage, contents, changes)
+    if stage.is_final:
+        shard.close()
+        return
     _cache(key, batch, shard)
     if is_new:
         gc.freeze()  # Spark collects garbage after every task, and would look at all modules each time
+
+
+def _answers(
+    stage: StageSpec, contents: Mapping[str, Sequence[bytes]], changes: Mapping[str, Batch]
+) -> Iterator[pd.DataFrame]:
+    """Yield the changes of the answers of the last stage, and of those that have passed through it."""
+    for name, schema in stage.plan.answers.items():
+        answer = changes.get(name) or unpack(schema.fields, contents.get(name, ()))
+        if answer is not None:
+            yield sent_frame(stage.plan.answers, name, answer)
 
 
 def _contents_by_edge(rows: Iterator[pd.DataFrame]) -> tuple[int, dict[str, list[bytes]]]:

@@ -6,7 +6,7 @@ values from the numbers of the engine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -16,9 +16,11 @@ from pyspark.sql import functions as f
 
 from deltamark.dataflow.arrow_values import numbers
 from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.batch import Column as Values
+from deltamark.dataflow.spark.planning.staged_plan import ANSWER, query_of
 from deltamark.dataflow.types import NULL, Field, Schema, Type, value_of
 
-TIME, DIFF = "time", "diff"
+QUERY, TIME, DIFF = "query", "time", "diff"
 TEXT_KINDS = ("short", "text")
 WRITTEN_KINDS = (*TEXT_KINDS, "double")
 """The kinds of values that are handed to Spark as texts: a frame of pandas cannot tell NaN from NULL."""
@@ -32,13 +34,13 @@ def to_spark(schema: Schema, changes: Batch) -> pd.DataFrame:
     columns = {}
     for field, name in _named(schema):
         values = changes.columns[field.name]
-        columns[name] = _written(values, field.type) if field.type.kind in ("short", "double") else values
+        columns[name] = _written(values, field.type) if field.type.kind in ("short", "double") else _objects(values)
     return pd.DataFrame({TIME: changes.time, DIFF: changes.diff, **columns})
 
 
 def spark_schema(schema: Schema) -> str:
     """Return Spark's schema of the frames that `to_spark` makes."""
-    pairs = [(name, "string" if field.type.kind in WRITTEN_KINDS else "bigint") for field, name in _named(schema)]
+    pairs = [(name, _sent_type(field)) for field, name in _named(schema)]
     return ", ".join(f"`{name}` {type_}" for name, type_ in [(TIME, "bigint"), (DIFF, "bigint"), *pairs])
 
 
@@ -46,6 +48,38 @@ def value_columns(schema: Schema) -> list[Column]:
     """Return the expressions by which Spark converts such a frame to the stored values."""
     columns = [_value(f.col(f"`{name}`"), field.type).alias(name) for field, name in _named(schema)]
     return [f.col(TIME), f.col(DIFF), *columns]
+
+
+def sent_frame(answers: Mapping[str, Schema], edge: str, changes: Batch) -> pd.DataFrame:
+    """Return the changes of an answer as a frame that is handed to Spark. One of several has the columns of all."""
+    if ANSWER in answers:
+        return to_spark(answers[ANSWER], changes)
+    own = to_spark(answers[edge], changes)
+    columns: dict[str, object] = {QUERY: query_of(edge), TIME: own[TIME], DIFF: own[DIFF]}
+    for other, schema in answers.items():
+        for _, name in _named(schema):
+            columns[f"{other} {name}"] = own[name] if other == edge else None
+    return pd.DataFrame(columns)
+
+
+def sent_schema(answers: Mapping[str, Schema]) -> str:
+    """Return Spark's schema of the frames that `sent_frame` makes."""
+    if ANSWER in answers:
+        return spark_schema(answers[ANSWER])
+    pairs = [(f"{edge} {name}", _sent_type(field)) for edge in answers for field, name in _named(answers[edge])]
+    all_pairs = [(QUERY, "string"), (TIME, "bigint"), (DIFF, "bigint"), *pairs]
+    return ", ".join(f"`{name}` {type_}" for name, type_ in all_pairs)
+
+
+def stored_columns(answers: Mapping[str, Schema]) -> list[Column]:
+    """Return the expressions that convert such a frame: the values of one of several answers are in a struct."""
+    if ANSWER in answers:
+        return value_columns(answers[ANSWER])
+    structs = []
+    for edge, schema in answers.items():
+        values = [_value(f.col(f"`{edge} {name}`"), field.type).alias(name) for field, name in _named(schema)]
+        structs.append(f.when(f.col(QUERY) == query_of(edge), f.struct(*values)).alias(query_of(edge)))
+    return [f.col(QUERY), f.col(TIME), f.col(DIFF), *structs]
 
 
 def from_stored(schema: Schema, table: pa.Table) -> Batch:
@@ -97,3 +131,14 @@ def _written(stored: np.ndarray, type_: Type) -> Sequence[str | None]:
     different, positions = np.unique(stored, return_inverse=True)
     texts = [None if number == NULL else str(value_of(type_, number)) for number in different.tolist()]
     return np.array(texts, dtype=object)[positions].tolist()
+
+
+def _objects(values: Values) -> np.ndarray:
+    """Return numbers with 64 bits, and texts as objects: an answer that has passed through stages has others."""
+    if not isinstance(values, np.ndarray):
+        return values.to_numpy(zero_copy_only=False)
+    return values if values.dtype == object else values.astype(np.int64, copy=False)
+
+
+def _sent_type(field: Field) -> str:
+    return "string" if field.type.kind in WRITTEN_KINDS else "bigint"

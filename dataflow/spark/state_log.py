@@ -11,9 +11,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from math import ceil
+from typing import Any, Protocol
 
 import pyarrow as pa
-from pyspark.sql.streaming.stateful_processor import MapState
 
 from deltamark.dataflow.spark.net_changes import NetChanges, consolidated, from_bytes, key_range, may_shrink, to_bytes
 from deltamark.dataflow.spark.planning.staged_plan import Edge
@@ -85,15 +85,29 @@ class LogIndex:
         return not any(each.since < batch < each.batch for entries in self.entries.values() for each in entries)
 
 
-class StateLog:
-    """The log of the shard that Spark is running: a map of named contents, the index and parts of entries."""
+class StoredContents(Protocol):
+    """The contents of a log by their names: the index and parts of entries."""
 
-    def __init__(self, contents: MapState) -> None:
-        self._contents = contents
+    def getValue(self, key: tuple[str]) -> tuple[Any, ...] | None: ...  # noqa: N802 (Spark's name)
+
+
+class ChangingContents(StoredContents, Protocol):
+    """Contents that a log is written to, such as a `MapState` of Spark."""
+
+    def updateValue(self, key: tuple[str], value: tuple[bytes]) -> None: ...  # noqa: N802 (Spark's name)
+
+    def removeKey(self, key: tuple[str]) -> None: ...  # noqa: N802 (Spark's name)
+
+
+class StoredLog:
+    """The log of a shard, which is only read."""
+
+    def __init__(self, contents: StoredContents) -> None:
+        self._stored = contents
 
     def index(self, identity: Mapping[str, str]) -> LogIndex:
         """Return the index of the log; refuse a log that a query with another identity has written."""
-        stored = self._contents.getValue((INDEX,))
+        stored = self._stored.getValue((INDEX,))
         if stored is None:
             return LogIndex(identity=identity)
         index = LogIndex.from_bytes(bytes(stored[0]))
@@ -107,6 +121,18 @@ class StateLog:
             if newer := [self._read(edge, entry) for entry in entries if entry.batch > batch]:
                 net[edge] = pa.concat_tables(newer)
         return net
+
+    def _read(self, edge: str, entry: LogEntry) -> pa.Table:
+        values = [self._stored.getValue((_name(edge, entry.batch, part),)) or () for part in entry.parts]
+        return from_bytes(b"".join(bytes(content) for (content,) in values))
+
+
+class StateLog(StoredLog):
+    """The log of the shard that Spark is running."""
+
+    def __init__(self, contents: ChangingContents) -> None:
+        super().__init__(contents)
+        self._contents = contents
 
     def append(self, index: LogIndex, batch: int, net: NetChanges, edges: Mapping[str, Edge]) -> None:
         """Add the net changes of a batch, and merge entries where that is due."""
@@ -129,10 +155,6 @@ class StateLog:
                 self._contents.removeKey((_name(edge.name, entry.batch, part),))
         return self._write(edge, -1, entries[-1].batch, table, may_shrink=False)
 
-    def _read(self, edge: str, entry: LogEntry) -> pa.Table:
-        values = [self._contents.getValue((_name(edge, entry.batch, part),)) or () for part in entry.parts]
-        return from_bytes(b"".join(bytes(content) for (content,) in values))
-
     def _write(self, edge: Edge, since: int, batch: int, table: pa.Table, *, may_shrink: bool) -> LogEntry:
         content = to_bytes(table)
         entry = LogEntry(since, batch, len(content), table.num_rows, may_shrink, *key_range(edge, table))
@@ -142,12 +164,18 @@ class StateLog:
         return entry
 
 
+SHARDS, PLANNED_SHARDS = "shards", "planned shards"
+"""The properties of a query that may change, because its state can be dealt to another number of shards."""
+
+
 def refuse_another(stored: Mapping[str, str], identity: Mapping[str, str], where: str = "") -> None:
     """Refuse the state of a query that differs in a property. where: the directory of the state, if it is known."""
     for name in {**identity, **stored}:
         if stored.get(name) != identity.get(name):
             actual = f"its {name} is {stored.get(name)}, not {identity.get(name)}{where and f' ({where})'}"
             remedy = "repeat the options of the first run, or give another directory"
+            if name in (SHARDS, PLANNED_SHARDS):
+                remedy = "give its path as checkpoint=, so that its state is dealt to these shards"
             raise DeltamarkError("the checkpoint does not match", actual, remedy)
 
 

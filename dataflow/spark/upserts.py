@@ -67,7 +67,7 @@ def changes_by_key(upserts: DataFrame, key: tuple[str, ...], shards: int | None)
     labels = shard_labels(spark, shard_count(spark, shards))
     kept = StructType([field for field in upserts.schema if field.name != DELETED])
     identity = {
-        "columns": kept.simpleString(), "key": ", ".join(key), "shards": str(len(labels)),
+        "columns": kept.simpleString(), "key": ", ".join(key), "shards of the feed": str(len(labels)),
         "code": digest("deltamark.dataflow"),
     }  # fmt: skip
     spec = UpsertSpec(to_arrow_schema(kept, timezone="UTC"), key, uuid4().hex, identity)

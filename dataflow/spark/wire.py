@@ -32,7 +32,8 @@ def messages_for(edge: Edge, changes: Batch, *, shards: int, sender: int = 0) ->
         for shard, part in _by_owner(edge, changes, shards):
             yield Message(shard, edge.name, _pack(edge.fields, part))
         return
-    receivers = {"first": range(1), "all": range(shards), "here": range(sender, sender + 1)}[edge.to]
+    here = range(sender, sender + 1)
+    receivers = {"first": range(1), "all": range(shards), "here": here, "sink": here}[edge.to]
     content = _pack(edge.fields, changes)
     for shard in receivers:
         yield Message(shard, edge.name, content)
@@ -88,7 +89,7 @@ def _by_owner(edge: Edge, batch: Batch, shards: int) -> Iterator[tuple[int, Batc
     if shards == 1:
         yield 0, batch
         return
-    owners = _owners(edge, batch, shards)
+    owners = owners_of([batch.columns[name] for name in edge.by], len(batch.time), shards)
     order = np.argsort(owners, kind="stable")
     ends = np.cumsum(np.bincount(owners, minlength=shards))
     for shard, (first, last) in enumerate(zip([0, *ends[:-1]], ends, strict=True)):
@@ -98,13 +99,12 @@ def _by_owner(edge: Edge, batch: Batch, shards: int) -> Iterator[tuple[int, Batc
             yield shard, Batch(batch.time[rows], batch.diff[rows], columns)
 
 
-def _owners(edge: Edge, batch: Batch, shards: int) -> np.ndarray:
-    """Hash the columns that partition an edge; return the shard that owns each row."""
-    hashes = np.zeros(len(batch.time), dtype=np.uint64)
-    for name in edge.by:
-        values = batch.columns[name]
+def owners_of(keys: Sequence[Column], rows: int, shards: int) -> np.ndarray:
+    """Hash the columns that partition some rows; return the shard that owns each row."""
+    hashes = np.zeros(rows, dtype=np.uint64)
+    for values in keys:
         numbers = _text_hashes(values) if isinstance(values, pa.Array) else values.astype(np.int64).view(np.uint64)
-        hashes = (hashes ^ (numbers >> np.uint64(RUN_BITS if len(edge.by) == 1 else 0))) * HASH_FACTOR
+        hashes = (hashes ^ (numbers >> np.uint64(RUN_BITS if len(keys) == 1 else 0))) * HASH_FACTOR
         hashes ^= hashes >> np.uint64(32)
     return ((hashes >> np.uint64(33)) * np.uint64(shards) >> np.uint64(31)).astype(np.uint16)
 

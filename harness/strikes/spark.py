@@ -62,6 +62,10 @@ class StrikePlan:
     """The largest time from the first commit to a strike, and from each strike to the next, in seconds."""
     host_command: Sequence[str] = ()
     """The words before the command of the driver, which run it on a host."""
+    shards: Sequence[int] = ()
+    """The numbers of shards of the starts after the first, in turn; by default that of the first."""
+    max_later_delay: float = 0.0
+    """The largest time from a start after the first, which finds commits, to a strike; by default `max_delay`."""
 
 
 @dataclass(frozen=True)
@@ -139,7 +143,7 @@ def survive(cell: Cell, dataset: Dataset, plan: StrikePlan, chance: Random) -> S
                 return outcome
             outcome.starts += 1
             try:
-                digest = run_driver(running, dataset, plan, outcome, chance)
+                digest = run_driver(_with_shards(running, plan, outcome.starts), dataset, plan, outcome, chance)
             except subprocess.TimeoutExpired:
                 outcome.problems.append(f"a start did not end within {START_LIMIT_S:.0f} s")
                 digest = "none"
@@ -153,6 +157,11 @@ def survive(cell: Cell, dataset: Dataset, plan: StrikePlan, chance: Random) -> S
     if left:
         outcome.problems.append(f"temporary files were left: {', '.join(left)}")
     return outcome
+
+
+def _with_shards(cell: Cell, plan: StrikePlan, start: int) -> Cell:
+    """Return the cell of a start, of which the first is 1."""
+    return cell.but(workers=plan.shards[(start - 2) % len(plan.shards)]) if plan.shards and start > 1 else cell
 
 
 def _expected_digest(cell: Cell, dataset: Dataset) -> str:
@@ -183,9 +192,10 @@ def run_driver(cell: Cell, dataset: Dataset, plan: StrikePlan, outcome: SparkOut
         while process.poll() is None and not any(directory.glob(f"{CHECKPOINT}/{COMMITS}/[0-9]*")):
             time.sleep(POLL_S)
         committed = time.monotonic()
+        max_delay = (plan.max_later_delay if outcome.starts > 1 else 0.0) or plan.max_delay
         while len(outcome.strikes) < plan.times and process.poll() is None:
             with suppress(subprocess.TimeoutExpired):
-                process.wait(chance.uniform(0, plan.max_delay))
+                process.wait(chance.uniform(0, max_delay))
             delay = time.monotonic() - committed
             if process.poll() is None and (strike := plan.strike(process.pid, chance)):
                 outcome.struck.append(Struck.now(directory / CHECKPOINT))

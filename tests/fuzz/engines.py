@@ -157,6 +157,7 @@ class InStages(Fed):
     shards: int
     everywhere: list[str]
     order: int
+    rescales: float
 
     @property
     def run_by(self) -> tuple[int, str]:
@@ -170,7 +171,7 @@ class InStages(Fed):
         wanted.has_shards = self.shards > 1
         with (
             changed("deltamark.dataflow.spark.state_log", MIN_MERGED_ENTRIES=2, MAX_ENTRIES=4, MAX_VALUE_BYTES=1000),
-            closing(Pieces(self.collection, self.shards, self.everywhere, self.order + 1)) as pieces,
+            closing(Pieces(self.collection, self.shards, self.everywhere, self.order + 1, self.rescales)) as pieces,
         ):
             check(pieces, self.collection, self.streams, self.feeds, wanted)
 
@@ -215,4 +216,5 @@ def on_several_workers(choices: Choices) -> OnWorkers:
 def in_stages(choices: Choices) -> InStages:
     collection, *others = fed(choices, 4)
     everywhere = choices.picks(sorted(inputs_of(collection)))
-    return InStages(collection, *others, choices.pick((1, 2, 3)), everywhere, choices.place(1000))
+    shards, order, rescales = choices.pick((1, 2, 3)), choices.place(1000), choices.pick((0.0, 0.0, 0.3))
+    return InStages(collection, *others, shards, everywhere, order, rescales)

@@ -12,7 +12,7 @@ from deltamark.dataflow.operators.linear import Filter, Negate, Project
 from deltamark.dataflow.operators.node import Node
 from deltamark.dataflow.plan.term_sql import listed
 from deltamark.dataflow.plan.terms import column
-from deltamark.dataflow.spark.planning.staged_plan import ANSWER, ROW, Edge, StagedPlan, StageOutput
+from deltamark.dataflow.spark.planning.staged_plan import ROW, Edge, StagedPlan, StageOutput
 from deltamark.dataflow.types import Schema
 
 
@@ -64,8 +64,8 @@ def _title(output: StageOutput) -> str:
     """Describe an edge: its name, its destination and its columns."""
     edge, origin = output.edge, ", from the first shard" if output.first_shard_only else ""
     columns = listed(each.name for each in edge.fields)
-    if edge.name == ANSWER:
-        return f"answer{origin}: {columns}"
+    if edge.to == "sink":
+        return f"{edge.name}{origin}: {columns}"
     return f"edge {edge.name} to stage {edge.stage} {_destination(edge)}{origin}: {columns}"
 
 
@@ -77,5 +77,5 @@ def _destination(edge: Edge) -> str:
             return "at the first shard"
         case "all":
             return "at all shards"
-        case "here":
+        case "here" | "sink":
             return "at the same shard"

@@ -17,11 +17,10 @@ A node may have readers in several stages, which read different columns of it.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.operators.aggregate import Aggregate
 from deltamark.dataflow.operators.by_key import Paired
 from deltamark.dataflow.operators.distribution import (
@@ -39,21 +38,23 @@ from deltamark.dataflow.operators.join import Join
 from deltamark.dataflow.operators.linear import Concat, Filter, Negate, Project
 from deltamark.dataflow.operators.node import Node, distribute, walk
 from deltamark.dataflow.passes.partition import has_many_keys, preferred_keys
-from deltamark.dataflow.passes.prune import prune, required_columns
+from deltamark.dataflow.passes.prune import prune
 from deltamark.dataflow.passes.rewrite import rewrite
 from deltamark.dataflow.passes.share import share
 from deltamark.dataflow.plan.terms import column
 from deltamark.dataflow.spark.planning.staged_plan import (
-    ANSWER,
     BY_ROW,
     REPLICATED,
     ROW_NUMBERS,
     SUM,
     UNPLACED,
+    Edge,
     Location,
+    Plans,
     StagedPlan,
     StageOutput,
     StageOutputs,
+    by_answer,
     can_deal,
     dealt_input,
     distribute_over_shards,
@@ -68,7 +69,8 @@ from deltamark.errors import DeltamarkError
 
 def without_unread_columns(stages: Sequence[Sequence[StageOutput]]) -> list[list[StageOutput]]:
     """Drop the edges, and the columns of edges, that no later stage reads, from the last stage to the first."""
-    read = defaultdict[str, set[str]](set, {ANSWER: set()})
+    answers = {each.edge.name: set[str]() for outputs in stages for each in outputs if each.edge.to == "sink"}
+    read = defaultdict[str, set[str]](set, answers)
     kept: list[list[StageOutput]] = []
     for outputs in reversed(stages):
         kept.append([_with_columns(each, read[each.edge.name]) for each in outputs if each.edge.name in read])
@@ -89,7 +91,7 @@ def _columns_read(outputs: Sequence[StageOutput]) -> Iterator[tuple[str, tuple[s
 def _with_columns(output: StageOutput, names: Iterable[str]) -> StageOutput:
     """Keep the columns of an output with some names, and those by which its rows find their shards."""
     edge = output.edge
-    if edge.name == ANSWER:
+    if edge.to == "sink":
         return output
     fields = tuple(field for field in edge.fields if field.name in {*names, *edge.by})
     texts = {field.name: output.texts[field.name] for field in fields if field.name in output.texts}
@@ -105,20 +107,21 @@ MIN_REPLICATED_SHARE = 8
 """The least ratio of the rows of the largest input to the rows of all copies of a replicated input; not measured."""
 
 
-def plan_stages(collection: Collection, shards: int) -> StagedPlan:
-    """Divide a plan into stages for a number of shards."""
-    if any(isinstance(each, Iterate) for each in walk(collection.node)):
+def plan_stages(plans: Plans, shards: int) -> StagedPlan:
+    """Divide a plan, or several as one, into stages for a number of shards. Equal parts of several are made once."""
+    roots = {name: each.node for name, each in by_answer(plans).items()}
+    if any(isinstance(each, Iterate) for root in roots.values() for each in walk(root)):
         raise DeltamarkError("a loop cannot run on Spark", "iterate", "run it embedded, on one worker")
-    return _StagePlanner(rewrite({"": collection.node})[""], shards).plan()
+    return _StagePlanner(rewrite(roots), shards).plan()
 
 
 class _StagePlanner:
-    def __init__(self, root: Node, shards: int) -> None:
-        self._root, self._shards = root, shards
-        self._nodes = list(walk(root))
-        required = required_columns(root)
+    def __init__(self, roots: Mapping[str, Node], shards: int) -> None:
+        self._roots, self._shards = roots, shards
+        self._nodes = list(dict.fromkeys(each for root in roots.values() for each in walk(root)))
+        required = prune(roots).columns
         self._columns = {each: dict.fromkeys(required.get(each, ())) for each in self._nodes}
-        self._largest = max(each.schema.rows for each in base_inputs(root))
+        self._largest = max(each.schema.rows for root in roots.values() for each in base_inputs(root))
         self._preferred = preferred_keys(self._nodes)
         self._locations: dict[Node, Location] = {}
         self._selections: dict[Node, Location] = {}
@@ -132,13 +135,15 @@ class _StagePlanner:
     def plan(self) -> StagedPlan:
         for each in self._nodes:
             self._locations[each] = self._locate(each)
-        answer = self._settled_answer()
-        self._outputs.send_answer(self._root, answer)
-        return StagedPlan(self._root.schema, without_unread_columns(self._outputs.by_stage(answer.stage + 1)))
+        answers = {name: self._settled(root) for name, root in self._roots.items()}
+        stages = 1 + max(at.stage for at in answers.values())
+        for name, at in answers.items():
+            self._outputs.send_answer(Edge(name, stages, "sink", (), self._roots[name].schema.fields), at)
+        schemas = {name: root.schema for name, root in self._roots.items()}
+        return StagedPlan(schemas, without_unread_columns(self._outputs.by_stage(stages)))
 
-    def _settled_answer(self) -> Location:
-        """Bring equal rows of the answer together; return their location."""
-        root = self._root
+    def _settled(self, root: Node) -> Location:
+        """Bring equal rows of an answer together; return their location."""
         at = self._not_replicated(root)
         if at.kind == "placed" and at.distribution.equal_rows_meet:
             return at

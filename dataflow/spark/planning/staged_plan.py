@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
+from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.operators.by_key import Merging, Paired
 from deltamark.dataflow.operators.distribution import (
     ANYWHERE,
@@ -128,7 +129,23 @@ def distribute_over_shards(
 
 
 ANSWER = "answer"
-"""The name of the edge to the sink."""
+"""The name of the edge to the sink, or of several edges, to which the names of their plans are added."""
+
+Plans: TypeAlias = Collection | Mapping[str, Collection]
+"""A plan, or several as one query by their names."""
+
+
+def by_answer(plans: Plans) -> Mapping[str, Collection]:
+    """Return plans by the names of the edges on which their answers leave."""
+    if isinstance(plans, Collection):
+        return {ANSWER: plans}
+    return {f"{ANSWER} {name}": each for name, each in plans.items()}
+
+
+def query_of(edge: str) -> str:
+    """Return the name of one of several plans, given the edge of its answer."""
+    return edge.removeprefix(f"{ANSWER} ")
+
 
 ROW = "place in the batch"
 """The name, unknown to any schema, of the column with the number of the row in the input batch."""
@@ -143,15 +160,19 @@ Inputs of later stages enter the chain at the last of these stages and pass thro
 """
 
 
-Place: TypeAlias = Literal["owner", "first", "all", "here"]
-"""The shards to which rows are sent: to the owners of their keys, to one, to all, or to none but their own."""
+Place: TypeAlias = Literal["owner", "first", "all", "here", "sink"]
+"""The shards to which rows are sent: to the owners of their keys, to one, to all, or to none but their own.
+
+Rows to the sink stay at their shard, too, and pass through all stages that follow.
+"""
 
 
 @dataclass(frozen=True)
 class Edge:
     """Rows that travel from one stage to a later one, where they are the input `name`.
 
-    to: the owners of the values of the columns `by`, the first shard, all shards, or the shard that sends them.
+    to: the owners of the values of the columns `by`, the first shard, all shards, or the shard that sends them; or the
+    sink, which lies behind the last stage.
     is_summed: the columns named SUM are only summed, by key of all others, so a log needs their sums alone.
     """
 
@@ -185,9 +206,9 @@ class StageOutput:
 
 @dataclass(frozen=True)
 class StagedPlan:
-    """A plan in stages: the schema of its answer, and the outputs of each stage."""
+    """Plans in stages: the schema of each answer by the name of its edge, and the outputs of each stage."""
 
-    schema: Schema
+    answers: Mapping[str, Schema]
     stages: Sequence[Sequence[StageOutput]]
 
     def arriving(self, stage: int) -> dict[str, Edge]:
@@ -236,9 +257,9 @@ class StageOutputs:
             self._inputs[key] = Input(name, schema=Schema(fields, rows), wide=wide)
         return self._inputs[key]
 
-    def send_answer(self, root: Node, at: Location) -> None:
-        """Send the answer from its location to the sink."""
-        self._add(Edge(ANSWER, at.stage + 1, "here", (), root.schema.fields), at)
+    def send_answer(self, edge: Edge, at: Location) -> None:
+        """Send an answer from its location to the sink."""
+        self._add(edge, at)
 
     def by_stage(self, stages: int) -> list[list[StageOutput]]:
         return [[output for stage, output in self._outputs if stage == number] for number in range(stages)]

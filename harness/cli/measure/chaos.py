@@ -59,6 +59,7 @@ def _add_settings(parser: Parser) -> None:
     add("--workers", type=worker_counts, default=(2,), metavar="W,W", help="numbers of shards")
     add("--victims", type=words, default=VICTIMS, metavar="V,V", help="processes to kill (spark)")
     add("--kills", type=whole(1, MAX_TIMES), default=1, help="number of kills in each run (spark)")
+    add("--rescale", type=worker_counts, default=(), metavar="W,W", help="numbers of shards after each kill (spark)")
     add("--faults", type=words, default=tuple(FAULTS), metavar="F,F", help=f"faults (hosts): {', '.join(FAULTS)}")
 
 
@@ -68,10 +69,11 @@ def chaos(args: Namespace) -> int:
 
     data, bench and compare are struck at a moment drawn from the length of an undisturbed run, mostly by SIGKILL,
     sometimes by SIGTERM or SIGINT, in their process group, their first process or one of its children. spark kills the
-    driver, an executor or a Python worker of a query after its first commit. hosts runs a query on a Spark cluster of
-    several hosts, which are namespaces of this machine, and makes a link, a disk, the master or a whole host fail; it
-    needs root and iproute2, and is skipped with the reason elsewhere. The seed is printed; SEED= draws the same moments
-    again. Exit code 1 means that a law does not hold.
+    driver, an executor or a Python worker of a query after its first commit; with RESCALE, each later start of a driver
+    has another number of shards, to which the state is dealt. hosts runs a query on a Spark cluster of several hosts,
+    which are namespaces of this machine, and makes a link, a disk, the master or a whole host fail; it needs root and
+    iproute2, and is skipped with the reason elsewhere. The seed is printed; SEED= draws the same moments again. Exit
+    code 1 means that a law does not hold.
 
     After data, every file must be byte for byte that of an undisturbed run. After bench, each planned cell must have
     one verified record. After compare, the next run must have a verdict, and no work tree or lock may hinder it. On
@@ -165,15 +167,20 @@ def _try(kind: str, trial: Trial, times: int, chance: Random) -> Violations:
 
 
 def _strike_spark(args: Namespace, chance: Random) -> Violations:
-    dataset, lengths = ensure(args), dict[tuple[str, int], float]()
+    dataset, undisturbed = ensure(args), dict[tuple[str, int], SparkOutcome]()
 
     def strike(cell: Cell, victim: Victim) -> SparkOutcome:
-        if (cell.query, cell.workers) not in lengths:
-            undisturbed = survive(cell, dataset, StrikePlan(killing("driver"), 0, 0.0), chance)
-            lengths[cell.query, cell.workers] = undisturbed.committed
-            say(f"{SPARK}: {cell} takes {undisturbed.committed:.2f} s after its first commit; {_end(undisturbed)}")
-        max_delay = lengths[cell.query, cell.workers]
-        return survive(cell, dataset, StrikePlan(killing(victim), args.kills, max_delay), chance)
+        key = cell.query, cell.workers
+        if key not in undisturbed:
+            undisturbed[key] = survive(cell, dataset, StrikePlan(killing("driver"), 0, 0.0), chance)
+            length = undisturbed[key].committed
+            say(f"{SPARK}: {cell} takes {length:.2f} s after its first commit; {_end(undisturbed[key])}")
+        # a later start deals the state before its first batch, so its moments are those of a whole run
+        later = undisturbed[key].seconds if args.rescale else 0.0
+        plan = StrikePlan(
+            killing(victim), args.kills, undisturbed[key].committed, shards=args.rescale, max_later_delay=later
+        )
+        return survive(cell, dataset, plan, chance)
 
     yield from _strike_queries(SPARK, args, args.victims, strike)
 

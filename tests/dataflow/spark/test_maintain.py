@@ -16,7 +16,8 @@ from support.engines.spark_queries import run
 from support.manual import code
 
 from deltamark import code_type, col, integer, source
-from deltamark.dataflow.spark.query import explained
+from deltamark.dataflow.spark.failures import explained
+from deltamark.dataflow.spark.rescale import SUFFIX
 from deltamark.errors import DeltamarkError
 from deltamark.harness.engines.spark_feed import SESSIONS
 from deltamark.spark import maintain
@@ -27,6 +28,7 @@ BY_REGION = """
 SELECT region, count(*) AS sales, sum(price) AS revenue, count(note) AS notes
 FROM sales JOIN shops USING (shop) GROUP BY region
 """
+OTHER = BY_REGION.replace("count(note)", "count(price)")
 SALES = "shop int, price decimal(6, 2), note string, diff int"
 SHOPS = "shop int, region string"
 
@@ -103,11 +105,60 @@ def test_a_query_is_resumed_and_another_one_is_refused(files, spark):
     assert {row[:2] for row in files.answer(spark)} == {("north", 2), ("south", 1)}
 
     files.sell([(1, "1.00", "new")])
-    other = BY_REGION.replace("count(note)", "count(price)")
     with pytest.raises(Exception, match="does not match") as failure:
-        files.run(maintain(spark, other, files.frames(spark), shards=2, weight="diff"))
+        files.run(maintain(spark, OTHER, files.frames(spark), shards=2, weight="diff"))
     assert str(explained(failure.value)).startswith("the checkpoint does not match: its plan is ")
     assert files.answer(spark) != files.expected(BY_REGION)
+
+
+def test_a_query_continues_with_another_number_of_shards(files, spark):
+    files.add("shops", shop=pa.array([1, 2, 3], pa.int32()), region=["north", "south", "north"])
+    files.sell([(1, "2.50", "a"), (2, "4.00", None), (1, "1.25", "c"), (3, "8.00", "d")])
+    files.run(maintain(spark, BY_REGION, files.frames(spark), shards=2, weight="diff"))
+    files.sell([(1, "2.50", "a")], diff=-1)
+    files.sell([(3, "1.00", None), (2, "3.00", "late")])
+    checkpoint = str(files.directory / "query")
+    with pytest.raises(DeltamarkError, match="the checkpoint does not match: its plan is"):
+        maintain(spark, OTHER, files.frames(spark), shards=3, weight="diff", checkpoint=checkpoint)
+    assert [each.name for each in files.directory.iterdir() if SUFFIX in each.name] == []
+    files.run(maintain(spark, BY_REGION, files.frames(spark), shards=3, weight="diff", checkpoint=checkpoint))
+    assert files.answer(spark) == files.expected(BY_REGION)
+    assert len(list((files.directory / "query" / "state" / "0").glob("[0-9]*"))) == 3
+
+
+def test_a_running_query_is_not_rescaled(files, spark, tmp_path):
+    files.add("shops", shop=pa.array([1, 2], pa.int32()), region=["north", "south"])
+    shops, checkpoint = files.frames(spark)["shops"], str(tmp_path / "running")
+    text = "SELECT region, count(*) AS n FROM shops GROUP BY region"
+    target = maintain(spark, text, {"shops": shops}, shards=2).writeStream.format("noop")
+
+    def has_refused(running):
+        if not running.lastProgress:
+            return False
+        with pytest.raises(DeltamarkError, match="a running query cannot be rescaled"):
+            maintain(spark, text, {"shops": shops}, shards=3, checkpoint=checkpoint)
+        return True
+
+    run(target.option("checkpointLocation", checkpoint), has_refused)
+
+
+def test_several_queries_are_maintained_as_one(files, spark):
+    texts = {
+        "regions": BY_REGION,
+        "sold": "SELECT shop, sum(price) AS revenue FROM sales GROUP BY shop",
+        "notes": "SELECT DISTINCT note FROM sales JOIN shops USING (shop)",
+    }
+    files.add("shops", shop=pa.array([1, 2], pa.int32()), region=["north", "south"])
+    files.sell([(1, "2.50", "a"), (2, "4.00", None), (1, "1.25", "c"), (3, "1.25", "d")])
+    files.sell([(1, "2.50", "a")], diff=-1)
+    changes = maintain(spark, texts, files.frames(spark), shards=2, weight="diff")
+    assert changes.columns == ["query", "time", "diff", *texts]
+    files.run(changes)
+    found = {name: Counter() for name in texts}
+    for row in spark.read.parquet(str(files.directory / "query changes")).collect():
+        found[row["query"]][tuple(row[row["query"]])] += row["diff"]
+        assert [name for name in texts if row[name] is not None] == [row["query"]]
+    assert {name: +each for name, each in found.items()} == {name: files.expected(text) for name, text in texts.items()}
 
 
 def test_a_collection_over_a_rate_source(spark):
@@ -148,6 +199,8 @@ def test_frames_that_do_not_fit_the_query_are_refused(files, spark):
     frames = files.frames(spark)
     with pytest.raises(DeltamarkError, match="not a streaming frame: shops"):
         maintain(spark, "SELECT * FROM shops", {"shops": spark.createDataFrame([], SHOPS)})
+    with pytest.raises(DeltamarkError, match="not the name of a query: Time"):
+        maintain(spark, {"Time": "SELECT * FROM shops"}, frames)
     with pytest.raises(DeltamarkError, match="not a number of shards: 0"):
         maintain(spark, "SELECT * FROM shops", frames, shards=0)
     plan = source("others", {"shop": integer(0, 9)}, rows=9)

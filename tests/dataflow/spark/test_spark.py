@@ -16,7 +16,7 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.spark.query import SLOW_START, explained
+from deltamark.dataflow.spark.failures import SLOW_START, explained
 from deltamark.dataflow.types import (
     DOUBLE,
     NAN,
@@ -207,7 +207,7 @@ def test_stored_values_are_read_back_unchanged():
     assert {name: each.tolist() for name, each in stored.columns.items()} == columns
 
 
-OTHER_QUERIES = {"plan": {"query": "q18"}, "shards": {"workers": 3}, "workload": {"workload": "window:50"},
+OTHER_QUERIES = {"plan": {"query": "q18"}, "workload": {"workload": "window:50"},
                  "physical batch": {"physical": 2501}}  # fmt: skip
 
 

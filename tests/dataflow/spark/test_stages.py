@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from collections import defaultdict
 from contextlib import closing
 from unittest.mock import patch
 
@@ -13,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.engines.chain import Chain, Pieces
-from support.engines.driving import added, between, feed, undone
+from support.engines.driving import added, arrays, between, feed, stream_of, undone
 from support.paths import ROOT
 from support.random_plans.seeded_streams import long_stream, spread_stream, with_one_key
 from support.random_plans.strategies import cases, cuts
@@ -27,7 +28,7 @@ from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col
 from deltamark.dataflow.spark.messages import SourceSpec, StageSpec
 from deltamark.dataflow.spark.planning.stage_planner import plan_stages
-from deltamark.dataflow.spark.planning.staged_plan import ANSWER
+from deltamark.dataflow.spark.planning.staged_plan import ANSWER, query_of
 from deltamark.dataflow.types import NULL, TEXT, integer
 from deltamark.datagen.feed import Feed
 from deltamark.datagen.workloads.registry import workload
@@ -255,3 +256,30 @@ def test_texts_of_inputs_may_be_null(plan_name, shards):
     rows = [("", 0), (NULL, 1), ("é", 2), (NULL, 2)]
     updates = [(row, time, 1) for time in range(2) for row in rows] + [(rows[1], 2, -2)]
     assert run_in_stages(plan, {"some": updates}, [[0], [1], [2]], shards) == changes(plan.node, {"some": updates})
+
+
+SEVERAL = {name: SPREAD[name] for name in ("join", "join-then-count", "sum", "distinct", "top", "sum-of-sums")}
+
+
+@pytest.mark.parametrize("shards", SHARDS)
+def test_several_plans_in_one_chain_have_the_changes_of_each_alone(shards):
+    """Some of their answers are complete in an earlier stage than others."""
+    schemas = {name: schema for plan in SEVERAL.values() for name, schema in inputs_of(plan).items()}
+    streams = undone({each: spread_stream(len(each), 150) for each in schemas})
+    times, found, choices = times_of(streams), defaultdict(list), random.Random(shards)
+    chain = Chain(SEVERAL, shards, lambda: choices.random() < 0.3)
+    for part in (times[:20], times[20:60], times[60:]):
+        fed = {name: arrays(schemas[name], each) for name, each in between(streams, set(part)).items() if each}
+        for name, answer in chain.feed(fed).items():
+            found[query_of(name)].append(stream_of(SEVERAL[query_of(name)], answer))
+        if shards > 1:
+            chain = chain.rescaled(5 - chain.shards)
+    chain.close()
+    assert {name: added(each) for name, each in found.items()} == {
+        name: changes(plan.node, streams) for name, plan in SEVERAL.items()
+    }
+
+
+def test_several_plans_receive_common_inputs_once():
+    join, count = SPREAD["join"], SPREAD["join-then-count"]
+    assert len(plan_stages({"join": join, "count": count}, 2).stages[0]) == len(plan_stages(join, 2).stages[0]) == 2

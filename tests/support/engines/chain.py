@@ -11,12 +11,14 @@ import pyarrow as pa
 from support.random_plans.streams import inputs_of
 
 from deltamark.dataflow.batch import Batch
-from deltamark.dataflow.spark.messages import StageSpec
+from deltamark.dataflow.spark.dealing import dealt_messages
+from deltamark.dataflow.spark.messages import NET, StageSpec
 from deltamark.dataflow.spark.planning.stage_planner import plan_stages
 from deltamark.dataflow.spark.planning.staged_plan import ANSWER
 from deltamark.dataflow.spark.shard import Shard
 from deltamark.dataflow.spark.stage_zero import StageZero
 from deltamark.dataflow.spark.state_log import LogIndex, StateLog
+from deltamark.dataflow.spark.wire import unpack
 
 
 class State:
@@ -38,8 +40,9 @@ class State:
 class Chain:
     """Runs a plan on some shards; `forget` decides which shards lose what they have in memory before a batch."""
 
-    def __init__(self, collection, shards, forget=lambda: False):
-        self.plan, self.shards, self.forget, self.batch = plan_stages(collection, shards), shards, forget, 0
+    def __init__(self, collection, shards, forget=lambda: False, plan=None):
+        self.collection, self.shards, self.forget, self.batch = collection, shards, forget, 0
+        self.plan = plan or plan_stages(collection, shards)
         labels = tuple(range(shards))
         self.stages = [StageSpec(self.plan, number, labels, {}) for number in range(1, len(self.plan.stages))]
         self.zeros = [
@@ -47,7 +50,7 @@ class Chain:
         ]
         self.logs = defaultdict(lambda: StateLog(State()))
         self.live = {}
-        self.schema = collection.schema
+        self.schema = None if isinstance(collection, dict) else collection.schema
 
     @property
     def inputs(self):
@@ -64,21 +67,55 @@ class Chain:
             for piece in pieces:
                 for shard, edge, content in zero.process(piece):
                     messages[shard, edge].append(content)
-        found = []
+        return self.run(messages)
+
+    def run(self, messages):
+        """Run all stages over the messages of a batch."""
         for stage in self.stages:
             for number in range(self.shards):
                 shard = self.shard(stage, number)
-                arrived = {name: messages.pop((number, name), []) for name in shard.edges}
+                names = [*shard.edges, *(NET + name for name in shard.edges)]
+                arrived = {name: messages.pop((number, name)) for name in names if (number, name) in messages}
                 changes, net = shard.feed(arrived)
                 log = self.logs[stage.number, number]
                 log.append(log.index({}), self.batch, net, shard.edges)
                 for to, edge, content in shard.messages(changes):
                     messages[to, edge].append(content)
-                if ANSWER in changes:
-                    found.append(changes[ANSWER])
+        answers = {name: self.answer(name, messages) for name in self.plan.answers}
         assert not messages
         self.batch += 1
-        return merged(self.schema, found)
+        return answers.get(ANSWER, answers)
+
+    def answer(self, name, messages):
+        """Take the changes of an answer from the messages to the sink."""
+        schema = self.plan.answers[name]
+        found = [unpack(schema.fields, messages.pop(each)) for each in [*messages] if each[1] == name]
+        for each in found:
+            texts = {field.name for field in schema.fields if field.type.kind == "text"}
+            each.columns = {
+                column: values.to_numpy(zero_copy_only=False) if column in texts else values
+                for column, values in each.columns.items()
+            }
+        return merged(schema, found)
+
+    def rescaled(self, shards):
+        """Return a chain of another number of shards that continues this one, and close this one."""
+        other = Chain(self.collection, shards, self.forget, self.plan)
+        if self.batch:
+            messages, other.batch = defaultdict(list), self.batch - 1
+            for (number, shard), log in self.logs.items():
+                for to, edge, content in dealt_messages(other.stages[number - 1], log, shard, {}):
+                    messages[to, edge].append(content)
+            other.run(messages)
+        self.close()
+        other.forget_all()
+        return other
+
+    def forget_all(self):
+        """Let all shards lose what they have in memory."""
+        for each in self.live.values():
+            each.close()
+        self.live.clear()
 
     def shard(self, stage, number):
         what = stage.number, number
@@ -100,20 +137,29 @@ class Chain:
 class Pieces:
     """A chain that splits each batch into two pieces, and whose shards lose their memory at random.
 
-    everywhere: the inputs of which every shard has a copy.
+    everywhere: the inputs of which every shard has a copy. rescales: the share of batches before which the number of
+    shards changes.
     """
 
-    def __init__(self, collection, shards, everywhere=(), seed=0):
-        self.order = random.Random(seed or shards)
+    def __init__(self, collection, shards, everywhere=(), seed=0, rescales=0.0):
+        self.order, self.rescales = random.Random(seed or shards), rescales
         self.schemas = inputs_of(collection)
         with patch(
             "deltamark.dataflow.spark.planning.stage_planner._StagePlanner._is_small",
             lambda _, at: shards > 1 and at.name in everywhere,
         ):
             self.chain = Chain(collection, shards, lambda: self.order.random() < 0.3)
-        self.close = self.chain.close
+
+    def close(self):
+        self.chain.close()
+
+    def rescale(self, shards):
+        """Continue with another number of shards."""
+        self.chain = self.chain.rescaled(shards)
 
     def feed(self, whole):
+        if self.order.random() < self.rescales:
+            self.rescale(self.order.choice((1, 2, 3, 5)))
         dealt = {name: np.array([self.order.random() < 0.5 for _ in each.time], bool) for name, each in whole.items()}
         first = {name: self.part(name, each, dealt[name]) for name, each in whole.items()}
         second = {name: self.part(name, each, ~dealt[name]) for name, each in whole.items()}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.errors import StreamingQueryException
 
-from deltamark.dataflow.spark.query import MAX_SLOW_STARTS, SLOW_START
+from deltamark.dataflow.spark.failures import MAX_SLOW_STARTS, SLOW_START
 
 
 def run(target, has_ended=lambda running: running.awaitTermination() or True):

@@ -31,7 +31,7 @@ def public(kind):
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_closed_dataflow_says_so(workers):
-    assert public(Dataflow) == {*USES, "close"}
+    assert public(Dataflow) == {*USES, "close", "restore"}
     dataflow = Dataflow({"shops": by_shop}, workers=workers)
     dataflow.feed(sold(0, 1))
     dataflow.close()

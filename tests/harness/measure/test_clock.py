@@ -26,6 +26,9 @@ PROGRESS = {
 STRIKES = {"strikes/running.py", "strikes/spark.py"}
 """Modules that strike a process at a moment of its run."""
 
+PRESENT = {"cli/results/validate.py"}
+"""Modules that compare dates with the present."""
+
 CLOCKS = {"time", "timeit"}
 """The modules of Python that have clocks. Those that only convert dates are not among them."""
 
@@ -40,7 +43,7 @@ def modules_with_a_clock():
 
 
 def test_only_the_clock_and_modules_with_a_reason_read_a_clock():
-    assert set(modules_with_a_clock()) == {CLOCK, *DEADLINES, *PROGRESS, *STRIKES}
+    assert set(modules_with_a_clock()) == {CLOCK, *DEADLINES, *PROGRESS, *STRIKES, *PRESENT}
 
 
 def test_a_stopwatch_adds_up_its_pieces_of_work():

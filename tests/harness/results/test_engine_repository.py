@@ -102,8 +102,8 @@ def test_a_history_without_records_of_its_repository_names_the_others(measured, 
 @pytest.mark.parametrize("kind", [each for each in SUITES.values() if "engines" in each.settings()])
 def test_in_every_suite_programs_alone_are_of_the_repository(tmp_path, kind):
     repository = engine_repository(tmp_path / "mine", SECONDS[:1])
-    query = "lag" if kind is WindowSuite else "q06"
-    settings = {"data": tmp_path, "queries": (query,), "engines": ("embedded", "duckdb", EXAMPLE)}
+    queries = ("lag",) if kind is WindowSuite else ("q06", "q01")  # the second one is attached to the first
+    settings = {"data": tmp_path, "queries": queries, "engines": ("embedded", "duckdb", EXAMPLE)}
     plan = kind.of(settings).plan([], repository=repository)
     repositories = {(cell.engine, plan.blank(cell).repository) for cell in plan.cells}
     assert repositories == {("embedded", "deltamark"), ("duckdb", "deltamark"), (EXAMPLE, "mine")}

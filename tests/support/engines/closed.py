@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.runtime.dataflow import Dataflow, Hold
 from deltamark.errors import DeltamarkError
 
 CLOSED = "the dataflow is closed"
+
+
+def save(dataflow: Dataflow, _: Collection) -> None:
+    """Save the state to a file of its own."""
+    with TemporaryDirectory() as directory:
+        dataflow.save(Path(directory) / "state")
+
 
 USES: Mapping[str, Callable[[Dataflow, Collection], object]] = {
     "inputs": lambda dataflow, _: dataflow.inputs,
@@ -32,8 +41,10 @@ USES: Mapping[str, Callable[[Dataflow, Collection], object]] = {
     "keep": lambda dataflow, _: dataflow.keep(),
     "answer": lambda dataflow, _: dataflow.answer(),
     "has_failed": lambda dataflow, _: dataflow.has_failed,
+    "last": lambda dataflow, _: dataflow.last,
+    "save": save,
 }
-"""All public names of a dataflow but `close`."""
+"""All public names of a dataflow but `close` and `restore`."""
 
 HOLD_USES: Mapping[str, Callable[[Hold], object]] = {
     "release": lambda hold: hold.release(),

@@ -108,19 +108,15 @@ def test_the_pool_keeps_the_youngest_pages_up_to_its_bound(most_pages):
     assert pool.bytes == 0
 
 
-def test_the_pool_keeps_half_of_the_address_space_at_most():
-    pool, whole = Pool(1 << 30), ADDRESS_BYTES // 8 // 16
-    for _ in range(8):
+def test_the_pool_keeps_address_space_up_to_its_bound():
+    assert Pool(0).most_space == ADDRESS_BYTES // 2
+    pool = Pool(1 << 30, most_space=1 << 36)
+    for words in (1 << 30, 1 << 29):
         memory = Memory(pool)
-        view(memory.reserve_whole(whole), 1)[0] = 1
+        for _ in range(10):  # 80 GB, and 40 of another kind
+            view(memory.reserve_whole(words), 1)[0] = 1
         memory.close()
-        view(memory.reserve_whole(whole // 2), 1)[0] = 1  # of another kind
-        memory.close()
-    memory = Memory(pool)
-    for _ in range(8):
-        view(memory.reserve_whole(whole), 1)[0] = 1
-    memory.close()
-    assert 0 < pool.space <= ADDRESS_BYTES // 2
+        assert 0 < pool.space <= 1 << 36
     pool.clear()
     assert pool.space == 0
 

@@ -1,9 +1,8 @@
 """The newest row of each key in a shard: a table of DuckDB, which turns upserts into changes with weights.
 
-The table lives in a Python process. The log in Spark's state store has the net changes of its rows, from which another
-process can rebuild it. As for the shards of a stage, a table is used only by the run of the query that made it, and
-only if its last batch is committed; a table that has missed batches is brought up to date from the log. Everywhere, the
-columns have numbers for names.
+The table lives in a Python process, as the shards of a stage do (`LiveStates`). The log in Spark's state store has the
+net changes of its rows, from which another process can rebuild it. A table that has missed batches is brought up to
+date from the log. Everywhere, the columns have numbers for names.
 """
 
 from __future__ import annotations
@@ -18,16 +17,13 @@ import pyarrow.compute as pc
 
 from deltamark.dataflow.spark.net_changes import WEIGHT, consolidated, from_bytes, to_bytes
 from deltamark.dataflow.spark.planning.staged_plan import Edge
-from deltamark.dataflow.spark.state_log import LogIndex, StateLog
+from deltamark.dataflow.spark.state_log import LiveStates, LogIndex, StateLog
 from deltamark.dataflow.spark.upserts import ORDER, OWNER, UpsertSpec
 from deltamark.dataflow.types import TEXT, Field
 from deltamark.errors import DeltamarkError
 
 ROWS = "rows"
 """The name of the rows in a log."""
-
-MAX_RUNS = 2
-"""The number of most recently used runs whose tables stay alive; not measured."""
 
 CONFIG: dict[str, str | bool | int | float | list[str]] = {"enable_external_access": "false", "threads": 1}
 """The settings of DuckDB: the cores belong to the tasks of Spark."""
@@ -115,7 +111,7 @@ class RowShardKey(NamedTuple):
     label: int
 
 
-_cached: dict[RowShardKey, tuple[int, LatestRows]] = {}
+_cached = LiveStates[RowShardKey, LatestRows]()
 
 
 def process_batch(
@@ -126,29 +122,16 @@ def process_batch(
     rows = _restored(spec, key, log, index)
     changes = rows.apply(pa.concat_tables(from_bytes(content) for content in contents))
     log.append(index, batch, {ROWS: changes}, {ROWS: rows.edge})
-    _cache(key, batch, rows)
+    _cached.keep(key, batch, rows)
     return to_bytes(changes) if changes.num_rows else None
 
 
 def _restored(spec: UpsertSpec, key: RowShardKey, log: StateLog, index: LogIndex) -> LatestRows:
     """Return the table of a shard in its state after the last committed batch."""
-    batch, rows = _cached.pop(key, (-1, None))
-    if rows is not None and (batch > index.batch or not index.divides(batch)):
-        rows.close()
-        batch, rows = -1, None
-    if rows is None:
-        rows = LatestRows(spec)
+    batch, rows = _cached.take(key, index) or (-1, LatestRows(spec))
     if net := log.net_changes_after(index, batch):
         rows.restore(net[ROWS])
     return rows
-
-
-def _cache(key: RowShardKey, batch: int, rows: LatestRows) -> None:
-    """Cache a table that has applied a batch, and close the tables of old runs."""
-    _cached[key] = batch, rows
-    recent_runs = list(dict.fromkeys(each.run for each in reversed(_cached)))[:MAX_RUNS]
-    for old in [each for each in _cached if each.run not in recent_runs]:
-        _cached.pop(old)[1].close()
 
 
 @dataclass(frozen=True)

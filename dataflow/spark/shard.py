@@ -1,9 +1,8 @@
 """Shards of a stage: each runs the operators of the stage over the rows that it owns, as ordinary plans on one worker.
 
 A shard applies one batch after another: its log records the net changes, and its messages are sent on. Shards stay
-alive in their process. A shard is used only by the run of the query that created it, and only if its last batch is
-committed: a task that failed may have left it ahead of the committed batches, so it is closed. A shard that has missed
-batches is brought up to date from its log, and so is a new one.
+alive in their process (`LiveStates`). A shard that has missed batches is brought up to date from its log, and so is a
+new one.
 """
 
 from __future__ import annotations
@@ -25,12 +24,9 @@ from deltamark.dataflow.spark.messages import NET, Message, ShardKey, StageSpec
 from deltamark.dataflow.spark.net_changes import NetChanges, consolidated, from_bytes, net_changes, replay
 from deltamark.dataflow.spark.planning.staged_plan import Edge
 from deltamark.dataflow.spark.sink import sent_frame
-from deltamark.dataflow.spark.state_log import LogIndex, StateLog
+from deltamark.dataflow.spark.state_log import LiveStates, LogIndex, StateLog
 from deltamark.dataflow.spark.wire import messages_for, unpack
 from deltamark.errors import DeltamarkError
-
-MAX_RUNS = 2
-"""The number of most recently used runs whose shards stay alive; not measured."""
 
 
 class Shard:
@@ -91,24 +87,7 @@ def _with_arrow_texts(edge: Edge, changes: Batch) -> Batch:
     return Batch(changes.time, changes.diff, {**changes.columns, **texts})
 
 
-_shards: dict[ShardKey, tuple[int, Shard]] = {}
-
-
-def _take_cached(key: ShardKey, committed: int) -> tuple[int, Shard] | None:
-    """Remove a shard from the cache; return its last batch, which is at most the committed one, and the shard."""
-    cached = _shards.pop(key, None)
-    if cached is None or cached[0] <= committed:
-        return cached
-    cached[1].close()
-    return None
-
-
-def _cache(key: ShardKey, batch: int, shard: Shard) -> None:
-    """Cache a shard that has applied a batch, and close the shards of old runs."""
-    _shards[key] = batch, shard
-    recent_runs = list(dict.fromkeys(each.run for each in reversed(_shards)))[:MAX_RUNS]
-    for old in [each for each in _shards if each.run not in recent_runs]:
-        _shards.pop(old)[1].close()
+_shards = LiveStates[ShardKey, Shard]()
 
 
 def process_batch(
@@ -133,7 +112,7 @@ def process_batch(
     if stage.is_final:
         shard.close()
         return
-    _cache(key, batch, shard)
+    _shards.keep(key, batch, shard)
     if is_new:
         gc.freeze()  # Spark collects garbage after every task, and would look at all modules each time
 
@@ -164,10 +143,7 @@ def _contents_by_edge(rows: Iterator[pd.DataFrame]) -> tuple[int, dict[str, list
 
 def _restored(stage: StageSpec, key: ShardKey, log: StateLog, index: LogIndex) -> tuple[Shard, bool]:
     """Return a shard in its state after the last committed batch, and whether it is a new object."""
-    cached = _take_cached(key, index.batch)
-    if cached is not None and not index.divides(cached[0]):
-        cached[1].close()
-        cached = None
+    cached = _shards.take(key, index)
     batch, shard = cached or (-1, Shard(stage, key.shard))
     if batch < index.batch:
         shard.restore(log.net_changes_after(index, batch))

@@ -1,5 +1,8 @@
 """The log of a shard in Spark's state store: entries with the net changes of one or more batches, edge by edge.
 
+The state that follows from a log stays alive in its process. It is used only by the run of the query that made it, and
+only if its last batch is committed: a task that failed may have left it ahead of the log.
+
 When the entries behind the first have grown as large as the first, all of them are merged into one, if rows of them
 may cancel or add up. So a log has at most about twice the size of its net changes. Rows are written once if they are
 only inserted, or if each entry has keys of its own, such as the orders of its batch.
@@ -11,7 +14,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 from math import ceil
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
@@ -33,6 +36,9 @@ MIN_COMMON_KEYS = 8
 
 MAX_ENTRIES = 1000
 """The number of entries of an edge from which they are merged in any case; not measured."""
+
+MAX_RUNS = 2
+"""The number of most recently used runs whose states stay alive; not measured."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +168,40 @@ class StateLog(StoredLog):
             piece = content[part * MAX_VALUE_BYTES : (part + 1) * MAX_VALUE_BYTES]
             self._contents.updateValue((_name(edge.name, batch, part),), (piece,))
         return entry
+
+
+class OfRun(Protocol):
+    """The identity of a shard in one run of a query."""
+
+    @property
+    def run(self) -> str: ...
+
+
+class Closable(Protocol):
+    def close(self) -> None: ...
+
+
+KeyT = TypeVar("KeyT", bound=OfRun)
+StateT = TypeVar("StateT", bound=Closable)
+
+
+class LiveStates(dict[KeyT, tuple[int, StateT]]):
+    """The states of shards that stay alive in a process, each with the last batch that it has applied."""
+
+    def take(self, key: KeyT, index: LogIndex) -> tuple[int, StateT] | None:
+        """Remove a state; return it with its last batch, or close it if the log cannot bring it up to date."""
+        found = self.pop(key, None)
+        if found is None or (found[0] <= index.batch and index.divides(found[0])):
+            return found
+        found[1].close()
+        return None
+
+    def keep(self, key: KeyT, batch: int, state: StateT) -> None:
+        """Keep a state that has applied a batch, and close those of old runs."""
+        self[key] = batch, state
+        recent_runs = list(dict.fromkeys(each.run for each in reversed(self)))[:MAX_RUNS]
+        for old in [each for each in self if each.run not in recent_runs]:
+            self.pop(old)[1].close()
 
 
 SHARDS, PLANNED_SHARDS = "shards", "planned shards"

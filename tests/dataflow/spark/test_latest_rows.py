@@ -14,7 +14,7 @@ from support.engines.chain import State
 from deltamark.dataflow.spark import latest_rows
 from deltamark.dataflow.spark.latest_rows import RowShardKey, process_batch
 from deltamark.dataflow.spark.net_changes import WEIGHT, from_bytes, to_bytes
-from deltamark.dataflow.spark.state_log import StateLog
+from deltamark.dataflow.spark.state_log import LiveStates, StateLog
 from deltamark.dataflow.spark.upserts import ORDER, UpsertSpec
 from deltamark.errors import DeltamarkError
 
@@ -28,7 +28,7 @@ def _short_logs(monkeypatch):
     """Merge logs of two entries, and divide entries into several parts."""
     monkeypatch.setattr("deltamark.dataflow.spark.state_log.MIN_MERGED_ENTRIES", 2)
     monkeypatch.setattr("deltamark.dataflow.spark.state_log.MAX_VALUE_BYTES", 300)
-    monkeypatch.setattr(latest_rows, "_cached", {})
+    monkeypatch.setattr(latest_rows, "_cached", LiveStates())
 
 
 class Shard:

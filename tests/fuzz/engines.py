@@ -210,7 +210,7 @@ def on_one_worker(choices: Choices) -> OnWorkers:
 
 
 def on_several_workers(choices: Choices) -> OnWorkers:
-    return on_workers(choices, fed(choices, 4), choices.pick((2, 3, 2, 3, 5)))
+    return on_workers(choices, fed(choices, 4), choices.pick((2, 3, 2, 3, 8)))
 
 
 def in_stages(choices: Choices) -> InStages:

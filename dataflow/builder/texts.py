@@ -85,7 +85,7 @@ def _new_store(program: Program) -> TextStore:
 
 
 def compact(texts: TextStore) -> None:
-    """Move the texts of a pool together, so that there are no holes between them. No feed may be in progress."""
+    """Close the gaps between the texts of a pool, between two feeds."""
     pool = TextPool(texts.block)
     holes, count, heap = view(pool.holes.address, SIZES), pool.next_number, texts.heap
     if not holes.any():

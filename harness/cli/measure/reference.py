@@ -60,7 +60,14 @@ STEPS: Mapping[str, Sequence[str]] = {
     "windows": ["SUITE=windows"],
     "rate": ["SUITE=rate SF=1"],
     "loops": ["SUITE=loops NODES=10M EDGES=100M"],
-    "coverage": ["SUITE=coverage SF=0.1 ENGINES=all TIMEOUT=1800"],
+    "benchmarks": [
+        f"BENCHMARK=tpcds SF=1 {FINE} WORKLOAD=insert",
+        f"BENCHMARK=ssb SF=1 {FINE} WORKLOAD=insert",
+        f"BENCHMARK=nexmark SF=1 {FINE}",
+    ],
+    "recovery": ["SUITE=recovery SF=0.01 QUERIES=q03 ENGINES=spark,flink RUNS=7 TIMEOUT=1800"],
+    "attach": ["SUITE=attach SF=0.1 QUERIES=q03,q05,q10"],
+    "coverage": ["SUITE=coverage SF=0.1 ENGINES=all TIMEOUT=300"],
     "spark": [
         "SF=1 ENGINES=spark RUNS=1",
         "SF=1 ENGINES=spark-sql RUNS=1 SAMPLE=6",

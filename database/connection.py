@@ -436,6 +436,7 @@ class Connection:
                 )
                 raise kind("DuckDB refuses a statement", f"{reason} in: {what}", "nothing was changed") from error
             raise
+        self._views.mark()
 
     @contextmanager
     def _committing(self) -> Iterator[None]:
@@ -454,12 +455,14 @@ class Connection:
     def _commit(self) -> None:
         """Let the views follow the changes of a transaction, and commit it; or else undo it."""
         try:
-            found = self._follow(self._store.net_changes())
+            changes = self._store.net_changes()
+            found = self._follow(changes)
         except BaseException:
             self._store.roll_back()
             raise
         try:
-            self._store.commit()
+            with self._views.logged(changes):
+                self._store.commit()
         except BaseException:
             self._views.invalidate()
             self._store.roll_back()

@@ -21,7 +21,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltamark.database.files import MEMORY, cursor_of, database_of, opened
+from deltamark.database.files import MEMORY, Files, cursor_of, database_of, opened
 from deltamark.database.frames import renamed
 from deltamark.database.result import Result, counted
 from deltamark.database.statements import Change, Parameters, given
@@ -44,6 +44,11 @@ LOADED_ROWS = 1 << 17
 MACROS = """
 SELECT 1 FROM duckdb_functions()
 WHERE database_name = current_database() AND NOT internal AND function_type LIKE '%macro' LIMIT 1
+"""
+
+NUMBER = """
+SELECT last_value FROM duckdb_sequences()
+WHERE database_name = current_database() AND schema_name = 'deltamark' AND sequence_name = 'commits'
 """
 
 Changed = tuple[pa.Table, int]
@@ -73,7 +78,7 @@ class Store:
 
     def __init__(self, rows: int, path: str = MEMORY, *, durable: bool = False) -> None:
         self.path, self.durable = path, durable
-        self.duckdb = opened(path, durable=durable)
+        self.duckdb, self.found = opened(path, durable=durable)
         self._database = database_of(path)
         self._committed = self._cursor()
         self.catalog = Catalog(self.duckdb, rows)
@@ -102,6 +107,7 @@ class Store:
         with self.declaring():
             self.duckdb.execute("CREATE TABLE IF NOT EXISTS deltamark.state (token BLOB); DELETE FROM deltamark.state")
             self.duckdb.execute("INSERT INTO deltamark.state VALUES ($1)", [token])
+            self.duckdb.execute("CREATE SEQUENCE IF NOT EXISTS deltamark.commits")
 
     def token(self) -> bytes:
         """Return the token of the tables; nothing if they have none."""
@@ -109,10 +115,19 @@ class Store:
             return b"".join(token for (token,) in self.duckdb.execute("FROM deltamark.state").fetchall())
         return b""
 
-    def has_log(self) -> bool:
-        """Return whether the file of the tables has a log with later transactions."""
-        log = Path(f"{self.path}.wal")
-        return log.exists() and log.stat().st_size > 0
+    def last_number(self) -> int:
+        """Return the number of the last committed transaction that has one; 0 if none has, -1 if they get none."""
+        found = self.duckdb.execute(NUMBER).fetchall()
+        return int(found[0][0] or 0) if found else -1
+
+    def number(self) -> int:
+        """Give the transaction a number that DuckDB's log has if it commits."""
+        self.prepare("")
+        return int(self.duckdb.execute("SELECT nextval('deltamark.commits')").fetchall()[0][0])
+
+    def files(self) -> Files:
+        """Return the state of the files of the tables."""
+        return Files.now(Path(self.path))
 
     def begin(self) -> None:
         """Begin a transaction; DuckDB begins it with the first statement that needs DuckDB."""

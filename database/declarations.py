@@ -102,7 +102,9 @@ class Declarations:
         if existing is not None and (dependents := self._views.dependents(name)):
             actual = f"{name}: {', '.join(each.name for each in dependents)}"
             raise ProgrammingError("views read what a statement would change", actual, "drop them first")
-        self._views.create(self._views.plan(name, self._query(statement, at, begin)), replaced=existing)
+        text = self._query(statement, at, begin)
+        self._views.refuse_passing(name, text)
+        self._views.create(self._views.plan(name, text), replaced=existing)
         return nothing()
 
     def _query(self, statement: Statement, at: int, begin: int) -> str:

@@ -34,6 +34,15 @@ from deltamark.dataflow.sql.query import Query, query
 from deltamark.dataflow.types import Schema
 from deltamark.errors import DataError, DeltamarkError, NotSupportedError, ProgrammingError, unknown
 
+MOMENTS = ("current_date", "current_time", "current_timestamp", "localtime", "localtimestamp")
+"""The words that are functions of the clock without parentheses."""
+
+PASSING = (
+    *MOMENTS, "now", "today", "transaction_timestamp", "get_current_time", "get_current_timestamp", "ago",
+    "current_localtime", "current_localtimestamp", "txid_current", "current_setting", "getvariable",
+)  # fmt: skip
+"""The functions whose values change while the rows of tables do not."""
+
 Plans: TypeAlias = "Dataflow[dict[str, Batch]]"
 """A dataflow with a plan for each view."""
 
@@ -138,6 +147,18 @@ class Views:
     def _syntax(self, text: str) -> Iterator[Json]:
         """Yield the objects of DuckDB's syntax tree of a text."""
         return objects(json.loads(self._store.run("SELECT json_serialize_sql($1)", [text]).fetchall()[0][0]))
+
+    def refuse_passing(self, name: str, text: str) -> None:
+        """Refuse a view that would have to change without a commit: it reads the clock, or a setting."""
+        for each in self._syntax(text):
+            called, columns = str(each.get("function_name", "")).lower(), each.get("column_names", ())
+            is_column = each.get("type") == "COLUMN_REF" and len(columns) == 1
+            if called in PASSING or (is_column and columns[0].lower() in MOMENTS):
+                actual = f"{called or columns[0]}{'()' * bool(called)}"
+                remedy = "write its value into the text, or compare with it in a SELECT from the view"
+                raise NotSupportedError(
+                    f"view {name} cannot be maintained: it changes without a commit", actual, remedy
+                )
 
     def restore(self) -> None:
         """Plan the views that the file of the database declares."""

@@ -83,6 +83,8 @@ class Declarations:
         at = statement.behind("VIEW")
         is_optional = statement.words(at + 3)[at:] == ("IF", "NOT", "EXISTS")
         at += 3 * is_optional
+        if at + 2 < len(tokens) and (tokens[at].name.lower(), tokens[at + 1].text) == ("main", "."):
+            at += 2
         if at + 1 >= len(tokens) or not tokens[at].is_name:
             raise ProgrammingError("not a view", f"{statement}", "write CREATE VIEW name AS SELECT ...")
         name, begin = tokens[at].name, statement.behind("AS")

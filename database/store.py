@@ -35,6 +35,9 @@ GIVEN = "given rows"
 MOVED = "moved rows"
 """The name under which DuckDB reads rows that are moved into a table."""
 
+COPIED = "copied rows"
+"""The table of DuckDB into which COPY reads a file."""
+
 MAX_PIECES = 1000
 """The pieces of rows that wait beside a table before they are moved into it. Not tuned."""
 
@@ -49,6 +52,11 @@ WHERE database_name = current_database() AND NOT internal AND function_type LIKE
 NUMBER = """
 SELECT last_value FROM duckdb_sequences()
 WHERE database_name = current_database() AND schema_name = 'deltamark' AND sequence_name = 'commits'
+"""
+
+GENERATED = """
+SELECT column_name FROM duckdb_columns() WHERE database_name = current_database() AND schema_name = 'main'
+AND table_name = ? AND is_generated
 """
 
 Changed = tuple[pa.Table, int]
@@ -219,6 +227,32 @@ class Store:
         else:
             transaction.changes[table.name].append((found, 1 if change.kind == "INSERT" else -1))
         return result
+
+    @contextmanager
+    def read_file(self, table: Table, columns: str, copy: str) -> Iterator[str]:
+        """Read a file into a table beside others, for a block; yield the INSERT of its rows into one of them.
+
+        columns: the list of those that the file has, or nothing; copy: the statement that fills the other table.
+        """
+        self._changing()
+        self.prepare(table.name)
+        # the file has no values of generated columns
+        listed = columns or "(" + ", ".join(map(quoted, self._given_columns(table))) + ")"
+        beside = quoted(COPIED)
+        self.duckdb.execute(
+            f"CREATE OR REPLACE TEMP TABLE {beside} AS SELECT {listed[1:-1]} FROM {table.quoted} LIMIT 0"
+        )
+        try:
+            self.duckdb.execute(copy)
+            yield f"INSERT INTO {table.quoted} {listed} SELECT * FROM {beside}"
+        finally:
+            with suppress(duckdb.Error):  # an error has ended the transaction, and the table with it
+                self.duckdb.execute(f"DROP TABLE IF EXISTS temp.{beside}")
+
+    def _given_columns(self, table: Table) -> list[str]:
+        """Return the columns of a table that are not generated."""
+        generated = self.run(GENERATED, [table.name]).fetchall()
+        return [name for name in table.types if (name,) not in generated]
 
     def _changing(self) -> Transaction:
         assert self.transaction is not None, "changes belong to a transaction"

@@ -124,7 +124,7 @@ class Views:
         reads = self._tables_of(text)
         tables = [self._store.catalog[each] for each in self._store.catalog.names()]
         inputs = {each.name: each.collection for each in tables if each.collection.schema.fields}
-        words = {token.name.lower() for each in statements(text) for token in each.tokens if token.is_name}
+        words = {name for each in statements(text) for name in each.names}
         try:
             found = query(text, inputs, _needed(reads, known))
         except DeltamarkError as error:
@@ -422,7 +422,7 @@ class Views:
     @contextmanager
     def readable(self, statement: Statement) -> Iterator[None]:
         """Let DuckDB read the answers of the views, and the registered rows, that a statement names."""
-        names = {each.name.lower() for each in statement.tokens if each.is_name}
+        names = statement.names
         with ExitStack() as given:
             for each in self:
                 if self._store.has_macros or each.name.lower() in names:

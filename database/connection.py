@@ -18,12 +18,22 @@ from deltamark.database.declarations import Declarations
 from deltamark.database.files import MEMORY, closing_after_errors, damaged
 from deltamark.database.frames import Frame, arrow_rows
 from deltamark.database.result import Result, counted, html_table, nothing
-from deltamark.database.statements import CHANGING, Parameters, Statement, change_of, statements
-from deltamark.database.store import Changed, Store
+from deltamark.database.statements import (
+    CHANGING,
+    KNOWN_CHARACTERS,
+    KNOWN_TEXTS,
+    Change,
+    Parameters,
+    Statement,
+    copied_rows,
+    statements,
+)
+from deltamark.database.store import COPIED, Changed, Store
 from deltamark.database.subscriptions import DIFF, HELD_ROWS, TIME, Changes, Held, Subscription, Subscriptions
 from deltamark.database.views import Views
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import ROWS
+from deltamark.dataflow.sql.planner import quoted
 from deltamark.errors import (
     DatabaseError,
     DataError,
@@ -93,6 +103,8 @@ class Connection:
         self._ended_by = ""
         """The error that has ended the user's transaction."""
         self._is_closed = False
+        self._kinds: dict[str, str] = {}
+        """The kinds of statements that were run before, by their texts."""
 
     def __enter__(self) -> Self:
         return self
@@ -130,7 +142,7 @@ class Connection:
         """
         with self._lock:
             self._refuse_closed()
-            found = list(statements(text))
+            found = statements(text)
             if len(found) != 1 and (parameters or not found):
                 actual = f"{len(found)} statements"
                 raise ProgrammingError("not one statement", actual, "give one statement of SQL with its parameters")
@@ -376,6 +388,8 @@ class Connection:
             kind = self._kind(statement)
             if kind in CHANGES:
                 return self._change(statement, parameters)
+            if kind == "COPY" and (copied := copied_rows(statement, quoted(COPIED))) is not None:
+                return self._copy(*copied)
             if kind in DECLARES:
                 with self._committing():
                     found = self._declarations.declare(statement, parameters, in_transaction=self._is_open)
@@ -387,27 +401,38 @@ class Connection:
 
     def _kind(self, statement: Statement) -> str:
         """Return the kind of a statement in DuckDB; refuse one that could change tables unseen."""
+        if statement.text in self._kinds:
+            return self._kinds[statement.text]
         (found,) = self._store.duckdb.extract_statements(statement.text)
         kind = found.type.name
         words = {each.word for each in statement.tokens}
         hidden = statement.hidden_change
         if kind == "EXPLAIN" and "ANALYZE" in words and words.intersection(CHANGING):
             hidden = "EXPLAIN ANALYZE"
-        if kind == "COPY" and statement.find("FROM") is not None:
-            hidden = "COPY FROM; write INSERT INTO table SELECT * FROM 'file'"
         if hidden or kind not in (*READS, *CHANGES, *DECLARES):
             actual = hidden or statement.words(1)[0] or kind
             raise NotSupportedError(
                 "not supported in a database", f"{actual} in: {statement}", "docs/database.md lists what is"
             )
+        if len(self._kinds) == KNOWN_TEXTS:
+            self._kinds.clear()
+        if len(statement.text) <= KNOWN_CHARACTERS:
+            self._kinds[statement.text] = kind
         return kind
 
     def _change(self, statement: Statement, parameters: Parameters) -> Result:
-        change = change_of(statement)
+        change = statement.change
         if change is None:
             raise NotSupportedError("not supported in a database", f"{statement}", "docs/database.md lists what is")
         with self._committing(), self._views.readable(statement):
             return self._store.change(change, parameters, watched=self._views.watches(change.table))
+
+    def _copy(self, name: str, columns: str, copy: str) -> Result:
+        """Copy the rows of a file into a table: DuckDB reads them by the types of its columns."""
+        table = self._store.catalog[name]
+        with self._committing(), self._store.read_file(table, columns, copy) as body:
+            change = Change("INSERT", table.name, body, "")
+            return self._store.change(change, None, watched=self._views.watches(table.name))
 
     @contextmanager
     def _changing(self, what: str) -> Iterator[None]:
@@ -430,12 +455,13 @@ class Connection:
             if isinstance(error, duckdb.Error | pa.ArrowException):
                 if isinstance(error, duckdb.Error) and (unreadable := damaged(self._store.path, error)):
                     raise unreadable from error
-                reason = str(error).partition("\n")[0]
+                reason = _reason(str(error))
                 kind = next(
                     (each for each in KINDS if isinstance(error, getattr(duckdb, each.__name__))), DatabaseError
                 )
                 raise kind("DuckDB refuses a statement", f"{reason} in: {what}", "nothing was changed") from error
             raise
+        self._views.mark()
 
     @contextmanager
     def _committing(self) -> Iterator[None]:
@@ -454,12 +480,14 @@ class Connection:
     def _commit(self) -> None:
         """Let the views follow the changes of a transaction, and commit it; or else undo it."""
         try:
-            found = self._follow(self._store.net_changes())
+            changes = self._store.net_changes()
+            found = self._follow(changes)
         except BaseException:
             self._store.roll_back()
             raise
         try:
-            self._store.commit()
+            with self._views.logged(changes):
+                self._store.commit()
         except BaseException:
             self._views.invalidate()
             self._store.roll_back()
@@ -487,6 +515,13 @@ class Connection:
     def _refuse_closed(self) -> None:
         if self._is_closed:
             raise ProgrammingError("the database is closed", "its memory was released", "connect again")
+
+
+def _reason(text: str) -> str:
+    """Return the first line of an error of DuckDB, with the names that it proposes in another line."""
+    lines = text.splitlines()
+    more = [each.strip() for each in lines[1:] if each.startswith(("Did you mean", "Candidate bindings"))]
+    return " ".join([*lines[:1], *more[:1]])
 
 
 def _listed(types: Mapping[str, str]) -> str:

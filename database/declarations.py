@@ -83,6 +83,8 @@ class Declarations:
         at = statement.behind("VIEW")
         is_optional = statement.words(at + 3)[at:] == ("IF", "NOT", "EXISTS")
         at += 3 * is_optional
+        if at + 2 < len(tokens) and (tokens[at].name.lower(), tokens[at + 1].text) == ("main", "."):
+            at += 2
         if at + 1 >= len(tokens) or not tokens[at].is_name:
             raise ProgrammingError("not a view", f"{statement}", "write CREATE VIEW name AS SELECT ...")
         name, begin = tokens[at].name, statement.behind("AS")
@@ -102,7 +104,9 @@ class Declarations:
         if existing is not None and (dependents := self._views.dependents(name)):
             actual = f"{name}: {', '.join(each.name for each in dependents)}"
             raise ProgrammingError("views read what a statement would change", actual, "drop them first")
-        self._views.create(self._views.plan(name, self._query(statement, at, begin)), replaced=existing)
+        text = self._query(statement, at, begin)
+        self._views.refuse_passing(name, text)
+        self._views.create(self._views.plan(name, text), replaced=existing)
         return nothing()
 
     def _query(self, statement: Statement, at: int, begin: int) -> str:

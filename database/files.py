@@ -1,7 +1,7 @@
 """Files of databases: DuckDB has the tables in one file, and the declarations of views beside them.
 
 The views of a database are in two tables of the schema `deltamark`: the version of the format, and the text of each
-view. The state of views is not in the file. It follows from the tables.
+view. The state of views is not in the file: it follows from the tables, and a checkpoint writes it to another file.
 
 With `durable`, DuckDB writes each transaction to a log, PATH.wal, before COMMIT returns. Without, it writes no log: the
 file has the state of the last checkpoint, because changed blocks lie beside the old ones until the header is written.
@@ -9,10 +9,13 @@ file has the state of the last checkpoint, because changed blocks lie beside the
 
 from __future__ import annotations
 
+import hashlib
 import os
+import secrets
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -44,6 +47,9 @@ COMMIT;
 NEVER = "1000TB"
 """The size of a log at which DuckDB would make a checkpoint by itself."""
 
+HEADER_BYTES, FINGERPRINT_BYTES = 3 * 4096, 32
+"""The bytes of the headers of a file of DuckDB: one of the file, and two that take turns at checkpoints."""
+
 LOCKED = ("lock on file", "already attached", "file handle conflict")
 """The words of DuckDB's errors for a file that another connection has open."""
 
@@ -54,15 +60,31 @@ class Closing(Protocol):
     def close(self) -> None: ...
 
 
-def opened(path: str, *, durable: bool) -> duckdb.DuckDBPyConnection:
-    """Return a connection of DuckDB whose main database is in memory or a file, which is made if there is none."""
-    connection = duckdb.connect(config=CONFIG)
+@dataclass(frozen=True)
+class Files:
+    """The files of the tables: the size of DuckDB's log, and the fingerprint of the file."""
+
+    log_bytes: int
+    fingerprint: bytes
+
+    @classmethod
+    def now(cls, path: Path) -> Files:
+        """Return those of a database that DuckDB has open."""
+        return cls(log_bytes(path), fingerprint(path))
+
+
+def opened(path: str, *, durable: bool) -> tuple[duckdb.DuckDBPyConnection, Files]:
+    """Return a connection of DuckDB whose main database is in memory or a file, and the files that it has found.
+
+    The file is made if there is none.
+    """
+    connection, found = duckdb.connect(config=CONFIG), Files(0, b"")
     with closing_after_errors(connection, path):
         if path == MEMORY:
             connection.execute(DECLARATIONS)
         else:
-            _open(connection, Path(path), durable=durable)
-    return connection
+            found = _open(connection, Path(path), durable=durable)
+    return connection, found
 
 
 @contextmanager
@@ -82,7 +104,29 @@ def database_of(path: str) -> str:
     return IN_MEMORY if path == MEMORY else IN_FILE
 
 
-def _open(connection: duckdb.DuckDBPyConnection, path: Path, *, durable: bool) -> None:
+def log_bytes(path: Path) -> int:
+    """Return the size of the log of DuckDB; 0 if there is none."""
+    with suppress(FileNotFoundError):
+        return Path(f"{path}.wal").stat().st_size
+    return 0
+
+
+def fingerprint(path: Path) -> bytes:
+    """Return a digest of the headers of a file that DuckDB has open, or a value that equals no other.
+
+    They change whenever anything writes the file. They are read through the descriptor of DuckDB: a process that closes
+    another one loses its lock of the file.
+    """
+    status = path.stat()
+    for number in [int(each.name) for each in Path("/proc/self/fd").iterdir()]:
+        with suppress(OSError):
+            found = os.fstat(number)
+            if (found.st_dev, found.st_ino) == (status.st_dev, status.st_ino):
+                return hashlib.blake2b(os.pread(number, HEADER_BYTES, 0), digest_size=FINGERPRINT_BYTES).digest()
+    return secrets.token_bytes(FINGERPRINT_BYTES)
+
+
+def _open(connection: duckdb.DuckDBPyConnection, path: Path, *, durable: bool) -> Files:
     log = Path(f"{path}.wal")
     with naming(path):
         exists, has_log = path.exists(), log.exists()
@@ -92,15 +136,20 @@ def _open(connection: duckdb.DuckDBPyConnection, path: Path, *, durable: bool) -
                     "a log without its database", log, "give the database back, or move the log away"
                 )
             _make(path)
+    logged, found = log_bytes(path), b""  # before DuckDB cuts off a transaction that was not written in full
     if has_log and not durable:  # its transactions move into the file, so that they are not replayed a second time
         _attach(connection, path, "TYPE duckdb")
+        found = fingerprint(path)
         connection.execute(f"CHECKPOINT {IN_FILE}; DETACH {IN_FILE}")
     _attach(connection, path, "TYPE duckdb" if durable else "RECOVERY_MODE no_wal_writes")
+    found = found or fingerprint(path)
     connection.execute(f"USE {IN_FILE}")
     connection.execute("SET GLOBAL temp_directory = $1", [f"{path}.tmp"])
+    connection.execute("PRAGMA disable_checkpoint_on_shutdown")  # the end of a process is as a kill
     if not durable:
-        connection.execute(f"SET GLOBAL wal_autocheckpoint = '{NEVER}'; PRAGMA disable_checkpoint_on_shutdown")
+        connection.execute(f"SET GLOBAL wal_autocheckpoint = '{NEVER}'")
     _refuse_foreign(connection, path)
+    return Files(logged, found)
 
 
 def _make(path: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, lru_cache
 from typing import Literal
 
 from deltamark.errors import ProgrammingError
@@ -29,6 +30,9 @@ OPENING, CLOSING = ("(", "[", "{"), (")", "]", "}")
 
 CHANGING = ("INSERT", "UPDATE", "DELETE", "MERGE")
 """The words that begin a change of rows."""
+
+KNOWN_TEXTS, KNOWN_CHARACTERS = 256, 4096
+"""The texts whose statements are remembered, and the length of the longest. Not tuned."""
 
 MAX_SHOWN = 60
 """Characters of a statement that an error shows."""
@@ -115,6 +119,22 @@ class Statement:
         marks = [each.start for each in self.tokens if each.text == "?"]
         return f"${token.text[1:] or marks.index(token.start) + 1}"
 
+    @cached_property
+    def names(self) -> frozenset[str]:
+        """The names in the text, in lower case, some of which may be of tables or views.
+
+        A PRAGMA has them as texts.
+        """
+        found = {each.name.lower() for each in self.tokens if each.is_name}
+        if any(each.startswith("pragma") for each in found):
+            found |= {each.text[1:-1].lower() for each in self.tokens if each.kind == "text"}
+        return frozenset(found)
+
+    @cached_property
+    def change(self) -> Change | None:
+        """The change of rows that the statement makes; None for a statement of another kind."""
+        return change_of(self)
+
     @property
     def hidden_change(self) -> str | None:
         """The word of a change of rows in a WITH clause."""
@@ -123,10 +143,19 @@ class Statement:
         return next((each for each in found if each in CHANGING), None)
 
 
-def statements(text: object) -> Iterator[Statement]:
-    """Yield the statements of a text."""
+def statements(text: object) -> Sequence[Statement]:
+    """Return the statements of a text."""
     if not isinstance(text, str):
         raise ProgrammingError("not a text of SQL", f"a value of type {type(text).__name__}", "give a string")
+    return _known(text) if len(text) <= KNOWN_CHARACTERS else list(_cut(text))
+
+
+@lru_cache(maxsize=KNOWN_TEXTS)
+def _known(text: str) -> tuple[Statement, ...]:
+    return tuple(_cut(text))
+
+
+def _cut(text: str) -> Iterator[Statement]:
     tokens: list[Token] = []
     begin, depth = 0, 0
     for found in TOKEN.finditer(text):
@@ -149,6 +178,19 @@ def _statement(text: str, begin: int, tokens: Sequence[Token]) -> Iterator[State
         first, last = tokens[0].start, tokens[-1].stop
         moved = tuple(Token(each.kind, each.text, each.start - first, each.depth) for each in tokens)
         yield Statement(text[first - begin : last - begin], moved)
+
+
+def copied_rows(statement: Statement, to: str) -> tuple[str, str, str] | None:
+    """Return the name of the table of a COPY FROM, its list of columns, and the COPY into another table.
+
+    None is returned if the statement has another form.
+    """
+    source = statement.find("FROM")
+    if source is None:
+        return None
+    table, behind = _name(statement, 1)
+    columns = statement.between(behind, source)
+    return table, columns, f"COPY {to} {statement.between(source, None)}"
 
 
 def given(parameters: Parameters, text: str) -> dict[str, object]:

@@ -21,7 +21,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltamark.database.files import MEMORY, cursor_of, database_of, opened
+from deltamark.database.files import MEMORY, Files, cursor_of, database_of, opened
 from deltamark.database.frames import renamed
 from deltamark.database.result import Result, counted
 from deltamark.database.statements import Change, Parameters, given
@@ -35,6 +35,9 @@ GIVEN = "given rows"
 MOVED = "moved rows"
 """The name under which DuckDB reads rows that are moved into a table."""
 
+COPIED = "copied rows"
+"""The table of DuckDB into which COPY reads a file."""
+
 MAX_PIECES = 1000
 """The pieces of rows that wait beside a table before they are moved into it. Not tuned."""
 
@@ -44,6 +47,16 @@ LOADED_ROWS = 1 << 17
 MACROS = """
 SELECT 1 FROM duckdb_functions()
 WHERE database_name = current_database() AND NOT internal AND function_type LIKE '%macro' LIMIT 1
+"""
+
+NUMBER = """
+SELECT last_value FROM duckdb_sequences()
+WHERE database_name = current_database() AND schema_name = 'deltamark' AND sequence_name = 'commits'
+"""
+
+GENERATED = """
+SELECT column_name FROM duckdb_columns() WHERE database_name = current_database() AND schema_name = 'main'
+AND table_name = ? AND is_generated
 """
 
 Changed = tuple[pa.Table, int]
@@ -73,7 +86,7 @@ class Store:
 
     def __init__(self, rows: int, path: str = MEMORY, *, durable: bool = False) -> None:
         self.path, self.durable = path, durable
-        self.duckdb = opened(path, durable=durable)
+        self.duckdb, self.found = opened(path, durable=durable)
         self._database = database_of(path)
         self._committed = self._cursor()
         self.catalog = Catalog(self.duckdb, rows)
@@ -102,6 +115,7 @@ class Store:
         with self.declaring():
             self.duckdb.execute("CREATE TABLE IF NOT EXISTS deltamark.state (token BLOB); DELETE FROM deltamark.state")
             self.duckdb.execute("INSERT INTO deltamark.state VALUES ($1)", [token])
+            self.duckdb.execute("CREATE SEQUENCE IF NOT EXISTS deltamark.commits")
 
     def token(self) -> bytes:
         """Return the token of the tables; nothing if they have none."""
@@ -109,10 +123,19 @@ class Store:
             return b"".join(token for (token,) in self.duckdb.execute("FROM deltamark.state").fetchall())
         return b""
 
-    def has_log(self) -> bool:
-        """Return whether the file of the tables has a log with later transactions."""
-        log = Path(f"{self.path}.wal")
-        return log.exists() and log.stat().st_size > 0
+    def last_number(self) -> int:
+        """Return the number of the last committed transaction that has one; 0 if none has, -1 if they get none."""
+        found = self.duckdb.execute(NUMBER).fetchall()
+        return int(found[0][0] or 0) if found else -1
+
+    def number(self) -> int:
+        """Give the transaction a number that DuckDB's log has if it commits."""
+        self.prepare("")
+        return int(self.duckdb.execute("SELECT nextval('deltamark.commits')").fetchall()[0][0])
+
+    def files(self) -> Files:
+        """Return the state of the files of the tables."""
+        return Files.now(Path(self.path))
 
     def begin(self) -> None:
         """Begin a transaction; DuckDB begins it with the first statement that needs DuckDB."""
@@ -204,6 +227,32 @@ class Store:
         else:
             transaction.changes[table.name].append((found, 1 if change.kind == "INSERT" else -1))
         return result
+
+    @contextmanager
+    def read_file(self, table: Table, columns: str, copy: str) -> Iterator[str]:
+        """Read a file into a table beside others, for a block; yield the INSERT of its rows into one of them.
+
+        columns: the list of those that the file has, or nothing; copy: the statement that fills the other table.
+        """
+        self._changing()
+        self.prepare(table.name)
+        # the file has no values of generated columns
+        listed = columns or "(" + ", ".join(map(quoted, self._given_columns(table))) + ")"
+        beside = quoted(COPIED)
+        self.duckdb.execute(
+            f"CREATE OR REPLACE TEMP TABLE {beside} AS SELECT {listed[1:-1]} FROM {table.quoted} LIMIT 0"
+        )
+        try:
+            self.duckdb.execute(copy)
+            yield f"INSERT INTO {table.quoted} {listed} SELECT * FROM {beside}"
+        finally:
+            with suppress(duckdb.Error):  # an error has ended the transaction, and the table with it
+                self.duckdb.execute(f"DROP TABLE IF EXISTS temp.{beside}")
+
+    def _given_columns(self, table: Table) -> list[str]:
+        """Return the columns of a table that are not generated."""
+        generated = self.run(GENERATED, [table.name]).fetchall()
+        return [name for name in table.types if (name,) not in generated]
 
     def _changing(self) -> Transaction:
         assert self.transaction is not None, "changes belong to a transaction"

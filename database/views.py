@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import TypeAlias
 
 import pyarrow as pa
 
+from deltamark.database.change_log import Contents
 from deltamark.database.result import Result
 from deltamark.database.saved_views import SavedViews
 from deltamark.database.statements import Statement, statements
@@ -26,12 +27,21 @@ from deltamark.dataflow.batch import Batch, concatenated
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.runtime.live_plans import NoHistoryError
 from deltamark.dataflow.sql.arrow_tables import arrow_batch
-from deltamark.dataflow.sql.fragments import objects
+from deltamark.dataflow.sql.fragments import Json, objects
 from deltamark.dataflow.sql.planner import quoted
 from deltamark.dataflow.sql.problems import SeveralSqlError
 from deltamark.dataflow.sql.query import Query, query
 from deltamark.dataflow.types import Schema
 from deltamark.errors import DataError, DeltamarkError, NotSupportedError, ProgrammingError, unknown
+
+MOMENTS = ("current_date", "current_time", "current_timestamp", "localtime", "localtimestamp")
+"""The words that are functions of the clock without parentheses."""
+
+PASSING = (
+    *MOMENTS, "now", "today", "transaction_timestamp", "get_current_time", "get_current_timestamp", "ago",
+    "current_localtime", "current_localtimestamp", "txid_current", "current_setting", "getvariable",
+)  # fmt: skip
+"""The functions whose values change while the rows of tables do not."""
 
 Plans: TypeAlias = "Dataflow[dict[str, Batch]]"
 """A dataflow with a plan for each view."""
@@ -105,15 +115,18 @@ class Views:
                 names.add(each.name.lower())
         return found
 
-    def plan(self, name: str, text: str) -> View:
-        """Return a view that is not maintained yet; refuse one that the engine cannot maintain."""
+    def plan(self, name: str, text: str, others: Mapping[str, View] | None = None) -> View:
+        """Return a view that is not maintained yet; refuse one that the engine cannot maintain.
+
+        others: the views that it may read, by their names in lower case; by default all.
+        """
+        known = self._views if others is None else others
         reads = self._tables_of(text)
         tables = [self._store.catalog[each] for each in self._store.catalog.names()]
         inputs = {each.name: each.collection for each in tables if each.collection.schema.fields}
-        texts = {each.name: each.text for each in self}
-        words = {token.name.lower() for each in statements(text) for token in each.tokens if token.is_name}
+        words = {name for each in statements(text) for name in each.names}
         try:
-            found = query(text, inputs, self._needed(reads, texts))
+            found = query(text, inputs, _needed(reads, known))
         except DeltamarkError as error:
             for table in tables:
                 for column, absence in table.absent.items():
@@ -126,25 +139,37 @@ class Views:
             raise ProgrammingError("a view with two columns of one name", f"{name}.{repeated[0]}", "write AS")
         return View(name, text, reads, found)
 
-    def _needed(self, reads: Iterable[str], texts: Mapping[str, str]) -> dict[str, str]:
-        """Return the texts of the views that a text reads, directly or by others, in the order of their creation."""
-        needed = set(reads)
-        for each in reversed(list(self)):
-            if each.name.lower() in needed:
-                needed |= each.reads
-        return {name: text for name, text in texts.items() if name.lower() in needed}
-
     def _tables_of(self, text: str) -> frozenset[str]:
         """Return the names in FROM, in lower case."""
-        found = self._store.run("SELECT json_serialize_sql($1)", [text]).fetchall()[0][0]
-        tables = (each["table_name"] for each in objects(json.loads(found)) if each.get("type") == "BASE_TABLE")
+        tables = (each["table_name"] for each in self._syntax(text) if each.get("type") == "BASE_TABLE")
         return frozenset(each.lower() for each in tables)
+
+    def _syntax(self, text: str) -> Iterator[Json]:
+        """Yield the objects of DuckDB's syntax tree of a text."""
+        return objects(json.loads(self._store.run("SELECT json_serialize_sql($1)", [text]).fetchall()[0][0]))
+
+    def refuse_passing(self, name: str, text: str) -> None:
+        """Refuse a view that would have to change without a commit: it reads the clock, or a setting."""
+        for each in self._syntax(text):
+            called, columns = str(each.get("function_name", "")).lower(), each.get("column_names", ())
+            is_column = each.get("type") == "COLUMN_REF" and len(columns) == 1
+            if called in PASSING or (is_column and columns[0].lower() in MOMENTS):
+                actual = f"{called or columns[0]}{'()' * bool(called)}"
+                remedy = "write its value into the text, or compare with it in a SELECT from the view"
+                raise NotSupportedError(
+                    f"view {name} cannot be maintained: it changes without a commit", actual, remedy
+                )
 
     def restore(self) -> None:
         """Plan the views that the file of the database declares."""
         declared = self._store.run("SELECT name, definition FROM deltamark.views ORDER BY position")
         for name, text in declared.fetchall():
             self._views[name.lower()] = self.plan(name, text)
+        self._saved.begin(self._texts)
+
+    @property
+    def _texts(self) -> dict[str, str]:
+        return {each.name: each.text for each in self}
 
     def create(self, view: View, replaced: View | None = None) -> None:
         """Maintain a view from now on, in place of another one. After an error, the views are as before."""
@@ -165,7 +190,7 @@ class Views:
         self._is_saved = False
         view.answer = None
         assert self._dataflow is not None
-        self._dataflow.keep(view.name, self._attached(view))
+        self._dataflow.keep(view.name, self._attached(view, self._dataflow))
         self._views[view.name.lower()] = view
 
     def _forget(self, view: View) -> None:
@@ -177,9 +202,8 @@ class Views:
             return
         if self._dataflow.has_failed:
             self.invalidate()
-        elif view.name in self._dataflow.schemas and self.find(view.name) is None:
-            self._dataflow.retire(view.name)
-            self._has_old_columns = True
+        elif self.find(view.name) is None:
+            self._retire(self._dataflow, view.name)
 
     def _declare(self, view: View) -> None:
         """Let DuckDB know the columns of a view, and let the file have its text."""
@@ -189,18 +213,19 @@ class Views:
         position = "(SELECT coalesce(max(position), 0) + 1 FROM deltamark.views)"
         duckdb.execute(f"INSERT INTO deltamark.views VALUES ({position}, $1, $2)", [view.name, view.text])
 
-    def _attached(self, view: View) -> Batch:
+    def _attached(self, view: View, dataflow: Plans) -> Batch:
         """Attach a view to the arrangements that have the rows that it needs, or else to rows of the tables."""
-        assert self._dataflow is not None
         plan = view.query.collection
         try:
-            return self._dataflow.attach(view.name, plan)
+            return dataflow.attach(view.name, plan)
         except NoHistoryError as error:
             history = {name: self._rows_of(name) for name in error.inputs}
-            return self._dataflow.attach(view.name, plan, history=history)
+            return dataflow.attach(view.name, plan, history=history)
 
     def drop(self, *views: View) -> None:
         """Maintain some views no more. No other view reads them."""
+        for view in views:
+            self._saved.drop(view.name)
         with self._store.declaring():
             for view in views:
                 self._store.duckdb.execute(f"DROP VIEW {quoted(view.name)}")
@@ -228,22 +253,26 @@ class Views:
         self._load()
         self._is_saved = False
         assert self._dataflow is not None
-        inputs, time = self._dataflow.inputs.items(), self.time + 1
-        at = self._lead + time
-        batches = {name: self._batch(name, each, changes[name], at) for name, each in inputs if changes.get(name)}
-        if not batches:
-            return {}
+        time = self.time + 1
         try:
-            found = self._dataflow.feed(batches)
+            found = self._follow(self._dataflow, changes, self._lead + time)
         except BaseException:
             if self._dataflow.has_failed:
                 self.invalidate()
             raise
+        if found is None:
+            return {}
         self.time = time
         for name, each in found.items():
             if len(each.time):
                 self[name].answer = None
         return found
+
+    def _follow(self, dataflow: Plans, changes: Mapping[str, Sequence[Changed]], time: int) -> dict[str, Batch] | None:
+        """Feed changes of tables at a logical time; return those of the views, None if no view reads the tables."""
+        inputs = dataflow.inputs.items()
+        batches = {name: self._batch(name, each, changes[name], time) for name, each in inputs if changes.get(name)}
+        return dataflow.feed(batches) if batches else None
 
     def _refused(self, error: DeltamarkError) -> DeltamarkError:
         names = ", ".join(error.plans)
@@ -262,26 +291,90 @@ class Views:
 
     def close(self) -> None:
         self.invalidate()
+        self._saved.close()
+
+    def logged(self, changes: Mapping[str, Sequence[Changed]]) -> AbstractContextManager[None]:
+        """Log the changes of a transaction that commits in the block, if the database is durable."""
+        return self._saved.logged(changes)
+
+    def mark(self) -> None:
+        """Note that a statement may have written to the files of the tables."""
+        self._saved.mark()
 
     def _load(self) -> None:
         """Load all views, unless they are maintained already: from their saved state, or from the committed rows."""
         if self._dataflow is not None:
             return
         self._lead = 0
-        restored = self._restored()
-        if restored is not None:
-            self._lead = restored.last - self.time
-        self._dataflow, self._has_old_columns = restored or self._loaded(self), False
+        self._has_old_columns = False
+        self._dataflow = self._restored()
+        if self._dataflow is None:
+            self._dataflow, self._has_old_columns = self._loaded(self), False
+        else:
+            self._lead = self._dataflow.last - self.time
 
     def _restored(self) -> Plans | None:
         """Return the dataflow that continues from the saved state of these views, if there is one."""
-        if not self._is_saved:
+        if not self._is_saved or not self._saved.fits:
             return None
-        return self._saved.restored({each.name: each.query.collection for each in self}, self._workers)
+        later = self._saved.later
+        if later is None:
+            return self._saved.restored({each.name: each.query.collection for each in self}, self._workers)
+        try:
+            return self._replayed(later)
+        except (DeltamarkError, pa.ArrowException) as error:
+            self._saved.refuse(error)
+            return None
+
+    def _replayed(self, later: Contents) -> Plans | None:
+        """Return the dataflow that continues from the saved state, after the changes of a log.
+
+        It has the views of the state at first. Some of them may be dropped now, and others may have their names.
+        """
+        saved = self._saved_views(later.views)
+        dataflow = self._saved.restored({each.name: each.query.collection for each in saved.values()}, self._workers)
+        if dataflow is None:
+            return None
+        try:
+            for record in later.records():
+                if isinstance(record, str):
+                    saved.pop(record.lower(), None)
+                    self._retire(dataflow, record)
+                else:
+                    self._follow(dataflow, record, dataflow.last + 1)
+                self._is_saved = False
+            for view in saved.values():
+                if self.find(view.name) is not view:
+                    self._retire(dataflow, view.name)
+            for view in self:
+                if view.name not in dataflow.schemas:
+                    self._is_saved = False
+                    dataflow.keep(view.name, self._attached(view, dataflow))
+        except BaseException:
+            dataflow.close()
+            raise
+        return dataflow
+
+    def _saved_views(self, texts: Iterable[tuple[str, str]]) -> dict[str, View]:
+        """Return views with some texts: those that exist, if they and all views that they read have the same texts."""
+        found: dict[str, View] = {}
+        for name, text in texts:
+            present = self.find(name)
+            is_same = present is not None and present.name == name and present.text == text
+            if is_same and present is not None and all(found.get(each) is self.find(each) for each in present.reads):
+                found[name.lower()] = present
+            else:
+                found[name.lower()] = self.plan(name, text, found)
+        return found
+
+    def _retire(self, dataflow: Plans, name: str) -> None:
+        if name in dataflow.schemas:
+            dataflow.retire(name)
+            self._has_old_columns = True
 
     def checkpoint(self) -> None:
         """Write the committed rows of the tables and the state of the views to their files."""
-        self._saved.checkpoint(self._dataflow if self._views else None, is_saved=self._is_saved)
+        self._saved.checkpoint(self._dataflow if self._views else None, self._texts, is_saved=self._is_saved)
         self._is_saved = self._saved.fits
 
     def _loaded(self, views: Iterable[View], prepare: Callable[[Plans], None] = lambda _: None) -> Plans:
@@ -329,7 +422,7 @@ class Views:
     @contextmanager
     def readable(self, statement: Statement) -> Iterator[None]:
         """Let DuckDB read the answers of the views, and the registered rows, that a statement names."""
-        names = {each.name.lower() for each in statement.tokens if each.is_name}
+        names = statement.names
         with ExitStack() as given:
             for each in self:
                 if self._store.has_macros or each.name.lower() in names:
@@ -352,3 +445,12 @@ class Views:
             return dataflow.explain(self[name].name)
         finally:
             dataflow.close()
+
+
+def _needed(reads: Iterable[str], views: Mapping[str, View]) -> dict[str, str]:
+    """Return the texts of the views that a text reads, directly or by others, in the order of their creation."""
+    needed = set(reads)
+    for name, each in reversed(list(views.items())):
+        if name in needed:
+            needed |= each.reads
+    return {each.name: each.text for name, each in views.items() if name in needed}

@@ -23,6 +23,10 @@ RETRACTED_PART = 4
 """Stored changes are summed if a larger part of them than this one, a quarter, retracts rows: then a sum costs a few
 steps for each. Rows that only come are not summed. Not tuned."""
 
+ONE_THREAD_ROWS = 1 << 16
+"""Rows up to which one thread sums: the changes of a small commit wait for other threads longer than they take. Not
+tuned."""
+
 EXACT_DOUBLES = 2**53
 """Integers up to this one are doubles, so the quotient of two of them is rounded once."""
 
@@ -106,7 +110,8 @@ class Answer:
 def summed(table: pa.Table) -> pa.Table:
     """Sum the weights of equal rows; drop rows with a weight of 0."""
     names = [name for name in table.column_names if name != WEIGHT]
-    weights = table.group_by(names).aggregate([(WEIGHT, "sum")])
+    groups = table.group_by(names, use_threads=table.num_rows > ONE_THREAD_ROWS)
+    weights = groups.aggregate([(WEIGHT, "sum")])
     weights = weights.rename_columns([*names, WEIGHT])
     return weights.filter(pc.not_equal(weights[WEIGHT], 0))
 

@@ -66,6 +66,8 @@ class Worker:
         self.program = self._program = compiled.program
         self.bindings: dict[str, InputBinding] = {}
         self._views: dict[str, list[np.ndarray]] = {}
+        self._unchanged: dict[str, Batch] = {}
+        """The empty batch of each answer: most feeds of a few rows leave most answers as they are."""
         self._failure = ""
         """The error that stopped a call halfway; from then on all states lie between two times."""
         self.last = -1
@@ -94,7 +96,7 @@ class Worker:
             binding.refresh()
         self._roots = {name: CollectBlock(root.block).as_words for name, root in compiled.roots.items()}
         self._running = {name: root for name, root in self._roots.items() if name not in pending}
-        self._views = {}
+        self._views, self._unchanged = {}, {}
         before, self._schedule = self._schedule, compiled.schedule(without)
         self._program.memory.release(before.block)
         self._loads.close()
@@ -283,12 +285,17 @@ class Worker:
 
     def changes(self, name: str, rows: int) -> Batch:
         """Copy the changes of an answer that this worker has collected."""
+        if not rows and name in self._unchanged:
+            return self._unchanged[name]
         views = self._views.get(name)
         if views is None or len(views[0]) < rows:  # views are kept because making them takes longer than a copy
             vectors = self.compiled.roots[name].vectors
             views = self._views[name] = [view(vector, max(2 * rows, MIN_VIEW_ROWS)) for vector in vectors]
         time, diff, *arrays = [each[:rows].copy() for each in views]
-        return self._batch(name, time, diff, arrays)
+        batch = self._batch(name, time, diff, arrays)
+        if not rows:
+            self._unchanged[name] = batch
+        return batch
 
     def pending_changes(self, name: str) -> Batch:
         """Copy the changes that the answer of a pending plan has collected."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import threading
+from decimal import Decimal
 
 import pytest
 
@@ -260,3 +261,51 @@ def test_a_name_is_that_of_registered_rows_a_table_or_a_view(con):
         with pytest.raises(DeltamarkError, match="registered rows have the name of a"):
             con.execute(text)
     assert con.execute("SHOW TABLES").fetchall() == [("revenue",), ("sales",)]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_copied_files_reach_the_views_and_can_be_undone(tmp_path, kind):
+    file = tmp_path / f"sales.{kind}"
+    with connect(tmp_path / "shop.db") as con:
+        con.execute("CREATE TABLE sales (shop INTEGER DEFAULT 5, price DECIMAL(9, 2), twice INTEGER AS (2 * shop))")
+        con.execute(
+            "CREATE VIEW shops AS SELECT shop, sum(price) AS price, sum(twice) AS twice FROM sales GROUP BY ALL"
+        )
+        con.execute(f"COPY (SELECT * FROM (VALUES (1, 2.5), (NULL, 3)) t(shop, price)) TO '{file}'")
+        assert con.execute(f"COPY main.sales FROM '{file}'").rowcount == 2
+        con.execute(f"BEGIN; COPY sales FROM '{file}'; ROLLBACK")
+        assert set(con.execute("FROM shops").fetchall()) == {(1, Decimal("2.50"), 2), (None, Decimal("3.00"), None)}
+        con.execute(f"COPY (SELECT 7 AS price) TO '{file}'")
+        con.execute(f"COPY sales (price) FROM '{file}'")
+        assert (5, Decimal("7.00"), 10) in con.execute("FROM shops").fetchall()
+        assert con.execute("SHOW TABLES").fetchall() == [("sales",), ("shops",)]
+        with pytest.raises(DeltamarkError, match="No files found"):
+            con.execute(f"COPY sales FROM '{tmp_path / 'none.csv'}'")
+        con.execute(f"COPY sales (price) FROM '{file}'")
+        assert (5, Decimal("14.00"), 20) in con.execute("FROM shops").fetchall()
+
+
+@pytest.mark.parametrize("moment", ["now()", "current_date", "CURRENT_TIMESTAMP", "today()", "getvariable('x')"])
+def test_a_view_that_changes_without_a_commit_is_refused(moment):
+    with connect() as con:
+        con.execute("CREATE TABLE days (day DATE); SET VARIABLE x = 5")
+        with pytest.raises(DeltamarkError, match="view v cannot be maintained: it changes without a commit"):
+            con.execute(f"CREATE VIEW v AS SELECT day FROM days WHERE {moment} IS NOT NULL")
+
+
+def test_errors_have_the_names_that_duckdb_proposes():
+    with connect() as con:
+        con.execute("CREATE TABLE sales (shop INTEGER)")
+        with pytest.raises(DeltamarkError, match='Did you mean "sales"'):
+            con.execute("FROM sale")
+        with pytest.raises(DeltamarkError, match='Candidate bindings: "shop"'):
+            con.execute("SELECT shp FROM sales")
+
+
+def test_views_may_be_qualified_and_described_by_pragmas():
+    with connect() as con:
+        con.execute("CREATE TABLE sales (shop INTEGER); CREATE VIEW main.shops AS SELECT DISTINCT shop FROM main.sales")
+        assert con.execute("PRAGMA table_info('shops')").fetchall()[0][1:3] == ("shop", "INTEGER")
+        assert len(con.execute("FROM pragma_table_info('shops')")) == 1
+        con.execute("DROP VIEW main.shops")
+        assert con.execute("SHOW VIEWS").fetchall() == []

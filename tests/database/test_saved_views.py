@@ -106,7 +106,7 @@ def test_states_and_tables_of_different_checkpoints_are_never_combined(path, tmp
             end(con)
 
 
-STEPS = {"mark": Store, "checkpoint": Store, "_stage": SavedViews, "_seal_of": SavedViews}
+STEPS = {"mark": Store, "checkpoint": Store, "files": Store, "_stage": SavedViews, "begin": SavedViews}
 """The steps of a checkpoint, and the classes that take them."""
 
 

@@ -19,7 +19,9 @@ import struct
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 from threading import RLock
 from typing import NamedTuple
 
@@ -30,12 +32,15 @@ from deltamark.errors import DeltamarkError
 PAGE_BYTES, HUGE_PAGE_BYTES = mmap.PAGESIZE, 2 << 20
 
 LARGE_BYTES = 2 * HUGE_PAGE_BYTES
-"""The expected size from which on an array lies in huge pages from its first byte. The first HUGE_PAGE_BYTES of others
-lie in small pages, since clearing a huge page takes longer than a small array saves. Not measured."""
+"""The expected size from which on an array lies in huge pages from its first byte. The first bytes of others, nearly
+HUGE_PAGE_BYTES, lie in small pages, since clearing a huge page takes longer than a small array saves. Not measured."""
 
 STAGGER_BYTES, MAX_STAGGER_BYTES = 17 * 64, 1 << 16
 """Arrays begin at different offsets within a page: those with the same offset compete for the same cache lines. Not
 measured."""
+
+EDGE_BYTES = max(MAX_STAGGER_BYTES, 2 * PAGE_BYTES)
+"""The bytes before an array and behind it that have a page without access."""
 
 ADDRESS_BYTES = 1 << 47
 """The address space of a process on x86-64."""
@@ -59,12 +64,18 @@ dataflow have 2,700 arrays of 16 GB. With half of this bound, the next dataflow 
 times as long."""
 
 MAX_KEPT = 1 << 13
-"""The number of ranges that the pool keeps at most: the kernel allows 65,530 mappings. A range has up to four."""
+"""The number of ranges that the pool keeps at most. Before Linux 6.13 each has two mappings, of the 65,530 that the
+kernel allows."""
+
+MAX_MAPPINGS = Path("/proc/sys/vm/max_map_count")
+
+SPARE_MAPPINGS = 16
+"""A process that has all mappings but these has reached the limit: another thread may have unmapped some meanwhile."""
 
 MACHINE_BYTES = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 """The memory of the machine."""
 
-MAP_NORESERVE, MADV_DONTNEED, MADV_FREE, MADV_HUGEPAGE = 0x4000, 4, 8, 14
+MAP_NORESERVE, MADV_DONTNEED, MADV_FREE, MADV_HUGEPAGE, MADV_GUARD_INSTALL = 0x4000, 4, 8, 14, 102
 """Flags of `mmap` and `madvise` on Linux, which Python does not name."""
 
 PAGEMAP_SCAN, PRESENT, SWAPPED, ZERO, HUGE = 0xC0606610, 1 << 3, 1 << 4, 1 << 5, 1 << 6
@@ -112,7 +123,7 @@ class Extent(NamedTuple):
 
 @dataclass(frozen=True)
 class Mapping:
-    """A range of address space between two pages without access, and the pages that an earlier user has touched.
+    """A range of address space between pages without access, and the pages that an earlier user has touched.
 
     start: the first address of the array; extents: those of these pages, in order of their addresses.
     """
@@ -171,27 +182,53 @@ def most_bytes(shares: int, left: int) -> int:
 
 
 def map_pages(kind: Kind, stagger: int) -> Mapping:
-    """Map fresh pages, all zero. stagger: the offset of the array, less than MAX_STAGGER_BYTES."""
+    """Map fresh pages, all zero. stagger: the offset of the array, less than MAX_STAGGER_BYTES.
+
+    The array begins at a huge page if it is expected to be large, and else behind the beginning of one, which has the
+    page without access, and so consists of small pages.
+    """
     unit = HUGE_PAGE_BYTES if kind.size >= HUGE_PAGE_BYTES else MAX_STAGGER_BYTES
     size = kind.size + MAX_STAGGER_BYTES
-    mapped = size + unit + PAGE_BYTES
+    mapped = size + unit + 2 * EDGE_BYTES
     flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | MAP_NORESERVE
-    base = libc.mmap(None, mapped, 0, flags, -1, 0)
+    base = libc.mmap(None, mapped, mmap.PROT_READ | mmap.PROT_WRITE, flags, -1, 0)
     if base in (None, 2**64 - 1):
         raise _no_space(mapped)
-    first = base // unit * unit + unit
-    if libc.mprotect(first, size, mmap.PROT_READ | mmap.PROT_WRITE) != 0:
+    first = _aligned(base + EDGE_BYTES, unit) if kind.is_large else _aligned(base, unit) + EDGE_BYTES
+    if not _guard(base, first, first + size, base + mapped):
         libc.munmap(base, mapped)
         raise _no_space(mapped)
-    small = 0 if kind.is_large else HUGE_PAGE_BYTES
-    if size > small:
-        libc.madvise(first + small, size - small, MADV_HUGEPAGE)
     MAPPED.add(mapped)
     return Mapping(kind, base, first + stagger, mapped)
 
 
+def _aligned(address: int, unit: int) -> int:
+    """Return the first multiple of a unit that is not less."""
+    return -(-address // unit) * unit
+
+
+def _guard(base: int, first: int, end: int, stop: int) -> bool:
+    """Bar access to a page before an array and one behind it; return whether that was possible.
+
+    Since Linux 6.13 pages of one mapping can be barred, so all arrays that lie side by side are one mapping of the
+    kernel, which allows a limited number. They are not next to the array: a scan does not tell them from used pages.
+    """
+    libc.madvise(base, stop - base, MADV_HUGEPAGE)
+    guards = (first - 2 * PAGE_BYTES, end + PAGE_BYTES)
+    if all(libc.madvise(each, PAGE_BYTES, MADV_GUARD_INSTALL) == 0 for each in guards):
+        return True
+    return all(libc.mprotect(begin, until - begin, 0) == 0 for begin, until in ((base, first), (end, stop)))
+
+
 def _no_space(size: int) -> DeltamarkError:
-    remedy = "lift ulimit -v, raise vm.max_map_count, or allow overcommitting: sysctl vm.overcommit_memory=0"
+    """Return the error for a range that cannot be mapped, with the limit that was reached."""
+    with suppress(OSError, ValueError):
+        most, used = int(MAX_MAPPINGS.read_text()), Path("/proc/self/maps").read_bytes().count(b"\n")
+        if used > most - SPARE_MAPPINGS:
+            actual = f"{used:,}; vm.max_map_count is {most:,}"
+            remedy = f"close other dataflows or connections, take fewer workers, or: sysctl vm.max_map_count={4 * most}"
+            return DeltamarkError("too many memory mappings of a process", actual, remedy)
+    remedy = "lift ulimit -v, or allow overcommitting: sysctl vm.overcommit_memory=0"
     return DeltamarkError("no address space", f"{size / 1e9:.1f} GB", remedy)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
+from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
@@ -11,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from deltamark.dataflow.kernels.core import pages
 from deltamark.dataflow.kernels.core.guard import CHECKED
 from deltamark.dataflow.kernels.core.memory import Memory, view
 from deltamark.dataflow.kernels.core.pages import (
@@ -24,6 +27,7 @@ from deltamark.dataflow.kernels.core.pages import (
     touched,
     unmap,
 )
+from deltamark.errors import DeltamarkError
 
 WORDS, SEEN = 1 << 24, 1 << 20
 """The words of a reservation in these tests, and those that they look at."""
@@ -195,6 +199,46 @@ def test_ranges_that_are_scanned_together_have_their_own_pages(count):
     assert {each.page_bytes for extents in together for each in extents} == {PAGE_BYTES}
     for each in mappings:
         unmap(each)
+
+
+@pytest.mark.parametrize("expected", [0, 1 << 30])
+def test_a_page_before_an_array_and_one_behind_it_cannot_be_written(expected):
+    mapping = map_pages(Kind.of(1 << 30, expected), 0)
+    for address in (mapping.first - 2 * PAGE_BYTES, mapping.end + PAGE_BYTES):
+        if (child := os.fork()) == 0:
+            view(address, 1)[0] = 1
+            os._exit(0)
+        assert os.WTERMSIG(os.waitpid(child, 0)[1]) in (signal.SIGSEGV, signal.SIGBUS)
+    view(mapping.start, (1 << 30) // 8)[[0, -1]] = 1
+    unmap(mapping)
+
+
+def _mappings():
+    return Path("/proc/self/maps").read_bytes().count(b"\n")
+
+
+@pytest.mark.parametrize(("words", "expected"), [(1 << 20, 0), (1 << 27, 0), (1 << 27, 1 << 27)])
+def test_ranges_side_by_side_are_few_mappings_of_the_kernel(words, expected):
+    before = _mappings()
+    mappings = [map_pages(Kind.of(words, expected), 0) for _ in range(500)]
+    most = 2 * len(mappings)  # each, and what separates it from the next
+    if tuple(map(int, os.uname().release.split(".")[:2])) >= (6, 13):
+        most = len(mappings) // 10
+    assert _mappings() - before <= most
+    for each in mappings:
+        unmap(each)
+    assert _mappings() - before <= 2
+
+
+def test_too_many_mappings_are_an_error_that_names_the_limit(tmp_path):
+    limit = tmp_path / "max_map_count"
+    limit.write_text(str(_mappings()))
+    with (
+        patch.object(pages, "MAX_MAPPINGS", limit),
+        patch.object(pages.libc, "mmap", lambda *_: None),
+        pytest.raises(DeltamarkError, match=r"too many memory mappings of a process: .*vm\.max_map_count is"),
+    ):
+        map_pages(Kind.of(1 << 20, 0), 0)
 
 
 def _used(memory):

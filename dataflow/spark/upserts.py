@@ -61,14 +61,14 @@ def changes_by_key(upserts: DataFrame, key: tuple[str, ...], shards: int | None)
     from deltamark.dataflow.spark.chain import shard_count, shard_labels  # noqa: PLC0415
     from deltamark.dataflow.spark.latest_rows import Packing, Unpacking  # noqa: PLC0415
     from deltamark.dataflow.spark.net_changes import WEIGHT  # noqa: PLC0415
-    from deltamark.sources import digest  # noqa: PLC0415
+    from deltamark.dataflow.spark.state_log import format_identity  # noqa: PLC0415
 
     spark = upserts.sparkSession
     labels = shard_labels(spark, shard_count(spark, shards))
     kept = StructType([field for field in upserts.schema if field.name != DELETED])
     identity = {
         "columns": kept.simpleString(), "key": ", ".join(key), "shards of the feed": str(len(labels)),
-        "code": digest("deltamark.dataflow"),
+        **format_identity(),
     }  # fmt: skip
     spec = UpsertSpec(to_arrow_schema(kept, timezone="UTC"), key, uuid4().hex, identity)
     owner = f.pmod(f.xxhash64(*map(column, key)), f.lit(len(labels))).cast("int")

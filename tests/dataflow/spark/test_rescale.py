@@ -85,9 +85,10 @@ def test_keys_of_a_wide_range_are_rescaled(name):
 
 @pytest.mark.draws(4)
 @pytest.mark.usefixtures("texts_planned_once")
+@pytest.mark.parametrize("work", ["window:50", "refresh:5"])
 @pytest.mark.parametrize("name", benchmark().queries)
-def test_every_query_is_rescaled(name, chunked):
-    cell, choices, numbers = Cell(name, "0.001", "window:50"), random.Random(name), cycle(NUMBERS)
+def test_every_query_is_rescaled(name, work, chunked):
+    cell, choices, numbers = Cell(name, "0.001", work), random.Random(name), cycle(NUMBERS)
     work = workload(chunked, cell.workload)
     chain = Chain(plan_of(cell, work), 2, lambda: choices.random() < 0.3)
     pieces, lines, digest = Feed(work, chain.inputs), ChangeCsv(chain.schema), Digest()

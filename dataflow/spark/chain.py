@@ -17,9 +17,8 @@ from deltamark.dataflow.spark.planning.stage_planner import plan_stages
 from deltamark.dataflow.spark.planning.staged_plan import Plans, by_answer
 from deltamark.dataflow.spark.sink import sent_schema, stored_columns
 from deltamark.dataflow.spark.stage import StageProcessor
-from deltamark.dataflow.spark.state_log import PLANNED_SHARDS, SHARDS
+from deltamark.dataflow.spark.state_log import PLANNED_SHARDS, SHARDS, format_identity
 from deltamark.errors import DeltamarkError
-from deltamark.sources import digest
 
 SHUFFLE_PARTITIONS = "spark.sql.shuffle.partitions"
 ROWS_PER_BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
@@ -35,10 +34,10 @@ SETTINGS = {
 
 
 def identity_of(plans: Plans) -> dict[str, str]:
-    """Return what must not change while a checkpoint is in use: the plan, and the code of the engine."""
+    """Return what must not change while a checkpoint is in use: the plan, and the format of the stored state."""
     names = [f"{name} {each.node.digest.hex()}" for name, each in by_answer(plans).items()]
     plan = blake2b("\n".join(names).encode(), digest_size=16).hexdigest()
-    return {"plan": plan, "code": digest("deltamark.dataflow")}
+    return {"plan": plan, **format_identity()}
 
 
 def staged(spark: SparkSession, plans: Plans, shards: int, planned: int) -> list[StageSpec]:
@@ -47,7 +46,7 @@ def staged(spark: SparkSession, plans: Plans, shards: int, planned: int) -> list
     planned: the number of shards for which the plan is made, from which those that run it may differ.
     """
     plan = plan_stages(plans, planned)
-    identity = {**identity_of(plans), SHARDS: str(shards), PLANNED_SHARDS: str(planned)}
+    identity = {**identity_of(plans), SHARDS: str(shards), PLANNED_SHARDS: str(planned), "edges": plan.digest}
     for name, value in {**SETTINGS, SHUFFLE_PARTITIONS: str(shards)}.items():
         spark.conf.set(name, value)
     labels = shard_labels(spark, shards)

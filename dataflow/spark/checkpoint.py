@@ -1,4 +1,4 @@
-"""A checkpoint of Spark: the planned and the committed batches of a query, and the number of its shards.
+"""A checkpoint of Spark: the planned and the committed batches of a query, the number of its shards, and their state.
 
 Spark stores the settings of a query with each planned batch. A query that continues takes its number of shards from
 there, whatever the session has.
@@ -7,12 +7,17 @@ there, whatever the session has.
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as f
 
 from deltamark.dataflow.spark.chain import SHUFFLE_PARTITIONS
 from deltamark.dataflow.spark.directory import Directory
+from deltamark.dataflow.spark.stage import STATE_VARIABLE
+from deltamark.dataflow.spark.state_log import INDEX, LogIndex
 from deltamark.errors import DeltamarkError
 
 OFFSETS, COMMITS, STATE, METADATA, OPERATOR_METADATA = "offsets", "commits", "state", "metadata", "_metadata/v2"
@@ -22,6 +27,27 @@ OFFSETS_VERSION = "v1"
 
 PLANNED = "planned-shards"
 """The file with the number of shards for which the plan was made. A checkpoint whose number never changed lacks it."""
+
+
+@dataclass(frozen=True)
+class ShardState:
+    """The state that a shard has stored: the rows and the bytes of the net changes from which it can be rebuilt.
+
+    stage: the number of the stateful operator, in the order in which rows pass through them, from 1.
+    """
+
+    stage: int
+    shard: int
+    rows: int
+    size: int
+
+
+def stored_state(spark: SparkSession, checkpoint: str) -> list[ShardState]:
+    """Return the stored state of each shard of a query, as of its last completed batch. The query may be running.
+
+    checkpoint: the path with which the query was started. A job of Spark reads the whole state.
+    """
+    return Checkpoint(spark, checkpoint).state()
 
 
 class Checkpoint(Directory):
@@ -52,6 +78,22 @@ class Checkpoint(Directory):
     def query(self) -> str:
         """The name of the query that Spark has drawn when the checkpoint was new."""
         return str(json.loads(self.read(METADATA))["id"])
+
+    def state(self) -> list[ShardState]:
+        """Read the state of all shards after the last committed batch, in the order of stages and shards."""
+        operators = self.numbers(STATE) if self.committed_batch >= 0 else []
+        return [each for operator in reversed(operators) for each in self._state_of(operator, len(operators))]
+
+    def _state_of(self, operator: int, operators: int) -> list[ShardState]:
+        """Read the state of an operator. Spark numbers the last one 0."""
+        reader = self.spark.read.format("statestore").option("stateVarName", STATE_VARIABLE)
+        rows = reader.option("operatorId", operator).load(self.path())
+        indexes = {  # a shard that has received no rows has no index
+            row["partition_id"]: LogIndex.from_bytes(bytes(row["user_map_value"]["content"]))
+            for row in rows.where(f.col("user_map_key.name") == INDEX).collect()
+        }
+        shards = ((each, indexes.get(each, LogIndex())) for each in range(self.shards or 0))
+        return [ShardState(operators - operator, each, index.rows, index.size) for each, index in shards]
 
     def copy_for(self, shards: int, target: Checkpoint) -> None:
         """Copy all but the states of shards to a new directory, with another number of shards."""

@@ -22,14 +22,14 @@ from pyspark.sql.streaming.query import StreamingQuery
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.spark.chain import chained, identity_of
+from deltamark.dataflow.spark.checkpoint import ShardState, stored_state
 from deltamark.dataflow.spark.data_source import SPEC_OPTION, DeltaSource
 from deltamark.dataflow.spark.directory import Directory
 from deltamark.dataflow.spark.failures import MAX_SLOW_STARTS, SLOW_START, explained
 from deltamark.dataflow.spark.messages import InputSource, SourceSpec
 from deltamark.dataflow.spark.rescale import rescaled
 from deltamark.dataflow.spark.sink import from_stored
-from deltamark.dataflow.spark.stage import STATE_VARIABLE
-from deltamark.dataflow.spark.state_log import INDEX, LogIndex, refuse_another
+from deltamark.dataflow.spark.state_log import refuse_another
 from deltamark.errors import DeltamarkError
 
 IDENTITY_FILE, CHECKPOINT, CHANGES = "identity.json", "checkpoint", "changes"
@@ -84,16 +84,6 @@ class CompletedBatch:
     number: int
     changes: int
     report: dict[str, Any]
-
-
-@dataclass(frozen=True)
-class ShardState:
-    """The state that a shard has stored: the rows and the bytes of the net changes from which it can be rebuilt."""
-
-    stage: int
-    shard: int
-    rows: int
-    size: int
 
 
 class SparkQuery:
@@ -182,17 +172,7 @@ class SparkQuery:
 
     def state(self) -> list[ShardState]:
         """Read the stored state of all shards after the last completed batch, in the order of stages and shards."""
-        return [each for number in range(1, self.stages + 1) for each in self._state_of(number)]
-
-    def _state_of(self, stage: int) -> list[ShardState]:
-        reader = self._spark.read.format("statestore").option("stateVarName", STATE_VARIABLE)
-        rows = reader.option("operatorId", self.stages - stage).load(self._directory.path(CHECKPOINT))
-        indexes = {  # Spark numbers the last stage 0; a shard that has received no rows has no index
-            row["partition_id"]: LogIndex.from_bytes(bytes(row["user_map_value"]["content"]))
-            for row in rows.where(f.col("user_map_key.name") == INDEX).collect()
-        }
-        shards = range(self._stages[0].shards)
-        return [ShardState(stage, each, (index := indexes.get(each, LogIndex())).rows, index.size) for each in shards]
+        return stored_state(self._spark, self._directory.path(CHECKPOINT))
 
     def changes(self) -> Batch:
         """Read all stored changes of the answer, in the order of time."""

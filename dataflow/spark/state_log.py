@@ -18,6 +18,7 @@ from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 
+from deltamark import __version__
 from deltamark.dataflow.spark.net_changes import NetChanges, consolidated, from_bytes, key_range, may_shrink, to_bytes
 from deltamark.dataflow.spark.planning.staged_plan import Edge
 from deltamark.errors import DeltamarkError
@@ -204,19 +205,42 @@ class LiveStates(dict[KeyT, tuple[int, StateT]]):
             self.pop(old)[1].close()
 
 
+FORMAT = 1
+"""The number of the format of stored state.
+
+Raise it with every change after which an older log is not the state of the same shard: of the index and the tables of a
+log, of the shards that own keys, and of the rows that an operator makes of equal rows.
+"""
+
+ENGINE = "engine"
+"""The version of the engine that began the state. Another version continues it, if all other properties are equal."""
+
 SHARDS, PLANNED_SHARDS = "shards", "planned shards"
 """The properties of a query that may change, because its state can be dealt to another number of shards."""
+
+
+def format_identity() -> dict[str, str]:
+    """Return what this version of the engine says of the state that it stores."""
+    return {"format": str(FORMAT), ENGINE: __version__}
 
 
 def refuse_another(stored: Mapping[str, str], identity: Mapping[str, str], where: str = "") -> None:
     """Refuse the state of a query that differs in a property. where: the directory of the state, if it is known."""
     for name in {**identity, **stored}:
-        if stored.get(name) != identity.get(name):
+        if name != ENGINE and stored.get(name) != identity.get(name):
             actual = f"its {name} is {stored.get(name)}, not {identity.get(name)}{where and f' ({where})'}"
-            remedy = "repeat the options of the first run, or give another directory"
-            if name in (SHARDS, PLANNED_SHARDS):
-                remedy = "give its path as checkpoint=, so that its state is dealt to these shards"
-            raise DeltamarkError("the checkpoint does not match", actual, remedy)
+            raise DeltamarkError("the checkpoint does not match", actual, _remedy(name, stored, identity))
+
+
+def _remedy(name: str, stored: Mapping[str, str], identity: Mapping[str, str]) -> str:
+    if name in (SHARDS, PLANNED_SHARDS):
+        return "give its path as checkpoint=, so that its state is dealt to these shards"
+    if name in ("format", "edges", "code") or stored.get(ENGINE) != identity.get(ENGINE):
+        version = stored.get(ENGINE, "that wrote it")
+        return (
+            f"continue it with the engine {version}, or begin anew: another directory, and an empty table of the answer"
+        )
+    return "repeat the options of the first run, or give another directory"
 
 
 def _name(edge: str, batch: int, part: int) -> str:

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 from uuid import uuid4
 
-import pandas as pd
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
@@ -25,6 +25,9 @@ from deltamark.dataflow.spark.columns import column
 from deltamark.dataflow.spark.messages import BATCH_PROPERTY, RUN_PROPERTY, Spec, task_property
 from deltamark.dataflow.spark.stage import CONTENT, KEY, STATE_VARIABLE
 from deltamark.errors import DeltamarkError
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DIFF = "diff"
 """The column of weights."""
@@ -61,14 +64,14 @@ def changes_by_key(upserts: DataFrame, key: tuple[str, ...], shards: int | None)
     from deltamark.dataflow.spark.chain import shard_count, shard_labels  # noqa: PLC0415
     from deltamark.dataflow.spark.latest_rows import Packing, Unpacking  # noqa: PLC0415
     from deltamark.dataflow.spark.net_changes import WEIGHT  # noqa: PLC0415
-    from deltamark.sources import digest  # noqa: PLC0415
+    from deltamark.dataflow.spark.state_log import format_identity  # noqa: PLC0415
 
     spark = upserts.sparkSession
     labels = shard_labels(spark, shard_count(spark, shards))
     kept = StructType([field for field in upserts.schema if field.name != DELETED])
     identity = {
         "columns": kept.simpleString(), "key": ", ".join(key), "shards of the feed": str(len(labels)),
-        "code": digest("deltamark.dataflow"),
+        **format_identity(),
     }  # fmt: skip
     spec = UpsertSpec(to_arrow_schema(kept, timezone="UTC"), key, uuid4().hex, identity)
     owner = f.pmod(f.xxhash64(*map(column, key)), f.lit(len(labels))).cast("int")
@@ -96,7 +99,9 @@ class UpsertProcessor(StatefulProcessor):
         self, key: tuple[int], rows: Iterator[pd.DataFrame], timerValues: TimerValues  # noqa: ARG002, N803
     ) -> Iterator[pd.DataFrame]:  # fmt: skip
         """Apply a batch to the shard whose label is the key."""
-        # planning needs neither
+        # planning needs none of them
+        import pandas as pd  # noqa: PLC0415
+
         from deltamark.dataflow.spark.latest_rows import RowShardKey, process_batch  # noqa: PLC0415
         from deltamark.dataflow.spark.state_log import StateLog  # noqa: PLC0415
 

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from deltamark.dataflow.language.collection import Collection
-    from deltamark.dataflow.spark.query import CompletedBatch, ShardState, SparkQuery
+    from deltamark.dataflow.spark.checkpoint import ShardState
+    from deltamark.dataflow.spark.query import CompletedBatch, SparkQuery
 
 
 PHASES = {

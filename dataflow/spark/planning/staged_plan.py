@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import blake2b
 from typing import Literal, TypeAlias
 
 from deltamark.dataflow.language.collection import Collection
@@ -210,6 +211,12 @@ class StagedPlan:
 
     answers: Mapping[str, Schema]
     stages: Sequence[Sequence[StageOutput]]
+
+    @property
+    def digest(self) -> str:
+        """A digest of the edges, whose rows are stored: their names, their ends, and the types of their columns."""
+        edges = [f"{number} {output.edge}" for number, outputs in enumerate(self.stages) for output in outputs]
+        return blake2b("\n".join(edges).encode(), digest_size=16).hexdigest()
 
     def arriving(self, stage: int) -> dict[str, Edge]:
         """Return the edges that end in a stage."""

@@ -40,7 +40,7 @@ from deltamark.harness.system import resources
 from deltamark.harness.system.clock import timed
 
 if TYPE_CHECKING:
-    from deltamark.dataflow.spark.query import ShardState
+    from deltamark.dataflow.spark.checkpoint import ShardState
 
 LINES = 32
 """The number of lines of a whole run, about."""

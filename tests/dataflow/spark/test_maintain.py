@@ -21,7 +21,7 @@ from deltamark.dataflow.spark.failures import explained
 from deltamark.dataflow.spark.rescale import SUFFIX
 from deltamark.errors import DeltamarkError
 from deltamark.harness.engines.spark_feed import SESSIONS
-from deltamark.spark import maintain
+from deltamark.spark import maintain, stored_state
 
 pytestmark = pytest.mark.waits(6)
 
@@ -131,7 +131,9 @@ def test_a_query_continues_with_another_number_of_shards(files, spark):
     assert [each.name for each in files.directory.iterdir() if SUFFIX in each.name] == []
     files.run(maintain(spark, BY_REGION, files.frames(spark), shards=3, weight="diff", checkpoint=checkpoint))
     assert files.answer(spark) == files.expected(BY_REGION)
-    assert len(list((files.directory / "query" / "state" / "0").glob("[0-9]*"))) == 3
+    state = stored_state(spark, checkpoint)
+    assert {each.shard for each in state} == {0, 1, 2}
+    assert sum(each.rows for each in state) > 0
 
 
 def test_a_running_query_is_not_rescaled(files, spark, tmp_path):

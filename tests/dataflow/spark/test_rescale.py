@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.engines.chain import Chain, Pieces
+from support.engines.chain import Pieces, digest_in_stages
 from support.engines.driving import added, between, feed, undone
 from support.random_plans.seeded_streams import long_stream, spread_stream
 from support.random_plans.strategies import cases, cuts
@@ -24,15 +24,11 @@ from support.written_plans.spread import SELECTIONS, SPREAD
 
 from deltamark.dataflow.spark.directory import Directory
 from deltamark.dataflow.spark.rescale import BUILT, SUFFIX, Rescaling, rescaled
-from deltamark.datagen.feed import Feed
 from deltamark.datagen.workloads.registry import workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.benchmark import benchmark
 from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.check import verify
-from deltamark.harness.check.change_stream import ChangeCsv, Digest
-from deltamark.harness.engines.inputs import batches
-from deltamark.harness.engines.plans import plan_of
 from deltamark.harness.engines.spark import SparkEngine
 from deltamark.harness.engines.spark_feed import SESSIONS
 
@@ -85,17 +81,12 @@ def test_keys_of_a_wide_range_are_rescaled(name):
 
 @pytest.mark.draws(4)
 @pytest.mark.usefixtures("texts_planned_once")
+@pytest.mark.parametrize("work", ["window:50", "refresh:5"])
 @pytest.mark.parametrize("name", benchmark().queries)
-def test_every_query_is_rescaled(name, chunked):
-    cell, choices, numbers = Cell(name, "0.001", "window:50"), random.Random(name), cycle(NUMBERS)
-    work = workload(chunked, cell.workload)
-    chain = Chain(plan_of(cell, work), 2, lambda: choices.random() < 0.3)
-    pieces, lines, digest = Feed(work, chain.inputs), ChangeCsv(chain.schema), Digest()
-    while not pieces.done:
-        lines.digest(chain.feed(batches(pieces.take(work.rounds // 4 + 1))), digest)
-        chain = chain.rescaled(next(numbers))
-    chain.close()
-    assert str(digest) == verify.digest_of(cell, chunked)
+def test_every_query_is_rescaled(name, work, chunked):
+    cell, choices = Cell(name, "0.001", work), random.Random(name)
+    digest = digest_in_stages(cell, chunked, cycle(NUMBERS), lambda: choices.random() < 0.3)
+    assert digest == verify.digest_of(cell, chunked)
 
 
 CELL = Cell("q12", "0.001", "window:500", physical=250, workers=2, engine="spark", master="local[2]")

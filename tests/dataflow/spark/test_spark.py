@@ -218,9 +218,9 @@ def test_a_checkpoint_of_another_query_is_refused(property_, finished, chunked):
         verify.digest_of(cell, chunked)
 
 
-def test_a_checkpoint_of_other_code_is_refused(finished, chunked, monkeypatch):
-    monkeypatch.setattr("deltamark.dataflow.spark.chain.digest", lambda _: "other")
-    with pytest.raises(DeltamarkError, match=r"the checkpoint does not match: its code is \w+, not other"):
+def test_a_checkpoint_of_another_format_is_refused(finished, chunked, monkeypatch):
+    monkeypatch.setattr("deltamark.dataflow.spark.state_log.FORMAT", 0)
+    with pytest.raises(DeltamarkError, match=r"the checkpoint does not match: its format is \d+, not 0"):
         verify.digest_of(finished[0], chunked)
 
 

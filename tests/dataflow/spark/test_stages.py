@@ -189,16 +189,16 @@ def test_a_column_travels_only_to_the_stages_that_read_it(chunked):
 
 PLANNING = """
 import sys
-import deltamark.dataflow.spark.stage
+import deltamark.dataflow.spark.stage, deltamark.dataflow.spark.upserts
 from deltamark.dataflow.spark.data_source import DeltaReader
 reader = DeltaReader(sys.argv[1])
 end = reader.latestOffset(reader.initialOffset(), None)
 assert len(reader.partitions(end, reader.latestOffset(end, None))) == 1
-sys.exit("numba" in sys.modules)
+sys.exit("numba" in sys.modules or "pandas" in sys.modules)
 """
 
 
-def test_a_process_that_plans_batches_does_not_import_the_engine(chunked):
+def test_a_process_that_plans_batches_imports_neither_the_engine_nor_pandas(chunked):
     """Spark starts several such processes for each query."""
     stage = StageSpec(plan_stages(plan_of(Cell("q12", "0.001"), workload(chunked, "insert")), 2), 1, (0, 1), {})
     inputs = FeedSource(str(chunked.directory), "", "insert", 1, 100, 1000, ("orders", "lineitem"))

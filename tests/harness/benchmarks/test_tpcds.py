@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from contextlib import suppress
 from decimal import Decimal
+from itertools import cycle
 from random import Random
 
 import duckdb
 import pytest
+from support.engines.chain import digest_in_stages
 from support.harness.local_tasks import tasks_in_process
 from support.paths import ROOT
 
@@ -131,3 +133,12 @@ def test_texts_that_are_accepted_have_right_answers_at_drawn_times(stored):
         times = verify.random_times(workload(stored, name), cell.reads, cell.logical, 4, chance)
         with suppress(*REFUSALS):
             assert verify.check_answers(cell, stored, times) == "", cell
+
+
+@pytest.mark.draws(1)
+@pytest.mark.parametrize("query", dict.fromkeys(cell.query for cell in verify.read_golden(HOME)))
+def test_each_text_has_the_same_changes_in_the_stages_of_spark(query, stored):
+    """The number of shards changes meanwhile. Spark itself is not started."""
+    cell, choices = Cell(query, "0.001", "window:90000", 2000, benchmark="tpcds"), Random(query)
+    digest = digest_in_stages(cell, stored, cycle((3, 8, 2)), lambda: choices.random() < 0.3)
+    assert digest == verify.digest_of(cell, stored)

@@ -19,6 +19,11 @@ from deltamark.dataflow.spark.shard import Shard
 from deltamark.dataflow.spark.stage_zero import StageZero
 from deltamark.dataflow.spark.state_log import LogIndex, StateLog
 from deltamark.dataflow.spark.wire import unpack
+from deltamark.datagen.feed import Feed
+from deltamark.datagen.workloads.registry import workload
+from deltamark.harness.check.change_stream import ChangeCsv, Digest
+from deltamark.harness.engines.inputs import batches
+from deltamark.harness.engines.plans import plan_of
 
 
 class State:
@@ -132,6 +137,18 @@ class Chain:
     def close(self):
         for each in (*self.live.values(), *self.zeros):
             each.close()
+
+
+def digest_in_stages(cell, dataset, numbers, forget):
+    """Run a cell in stages on 2 shards, and after each quarter on the next number of shards; return the digest."""
+    work = workload(dataset, cell.workload)
+    chain = Chain(plan_of(cell, work), 2, forget)
+    pieces, lines, digest = Feed(work, chain.inputs, logical=cell.logical), ChangeCsv(chain.schema), Digest()
+    while not pieces.done:
+        lines.digest(chain.feed(batches(pieces.take(work.rounds // (4 * cell.logical) + 1))), digest)
+        chain = chain.rescaled(next(numbers))
+    chain.close()
+    return str(digest)
 
 
 class Pieces:

@@ -38,6 +38,9 @@ final class Job implements AutoCloseable {
     private final JobClient client;
     private final CompletableFuture<?> end;
     private final NetChanges rowOfNothing;
+
+    /** The changes that were made before the first batch: constant rows. */
+    private NetChanges early;
     private boolean showsRowOfNothing;
     private long answerRows;
     private long batches;
@@ -71,13 +74,16 @@ final class Job implements AutoCloseable {
         end = client.getJobExecutionResult();
         exchange.release(batches, relations.keySet().stream()
             .collect(Collectors.toMap(name -> name, name -> ArrowRows.none(workers))));
-        exchange.await(batches, end); // all tasks run when the watermark of this empty batch has passed them
+        // all tasks run when the watermark of this empty batch has passed them
+        early = exchange.await(batches, end);
     }
 
     /** Apply a batch; return its changes. */
     NetChanges apply(Map<String, List<List<RowData>>> rows) throws Exception {
         exchange.release(++batches, rows);
         var changes = exchange.await(batches, end);
+        changes.addAll(early);
+        early = new NetChanges();
         if (rowOfNothing != null) {
             answerRows += changes.growth();
             if (showsRowOfNothing != (answerRows == 0)) {
@@ -154,6 +160,9 @@ final class Job implements AutoCloseable {
 
     @Override
     public void close() throws Exception {
+        if (end.isDone()) {
+            return;
+        }
         client.cancel().get();
         try {
             end.get();

@@ -46,32 +46,30 @@ final class Job implements AutoCloseable {
     private long batches;
 
     Job(String sql, Map<String, Columns> relations, Columns answer, int workers, Snapshot restored) throws Exception {
-        Plan planned;
-        StreamTableEnvironment tables;
         try {
-            tables = environment(EnvironmentSettings.newInstance().inStreamingMode(), workers, restored);
+            var tables = environment(EnvironmentSettings.newInstance().inStreamingMode(), workers, restored);
             relations.forEach((name, columns) -> create(
                 tables, name, relation(columns, Connector.NAME).option(Connector.RELATION, name)));
             create(tables, ANSWER, answer(answer));
-            planned = restored == null ? compiled(tables, sql) : new Plan(restored.plan());
+            var planned = restored == null ? compiled(tables, sql) : new Plan(restored.plan());
             if (restored == null && planned.hasCrossProduct()) {
                 tables.getConfig().set(OptimizerConfigOptions.TABLE_OPTIMIZER_JOIN_REORDER_ENABLED, true);
                 planned = compiled(tables, sql);
             }
+            rowOfNothing = planned.isGlobalAggregate() ? answerToNoRows(sql, relations, answer) : null;
+            plan = planned.bundledByWatermark();
+            exchange = Exchange.begin();
+            // some operators refuse their queries here, as a window with another order than that of time does
+            client = tables.loadPlan(PlanReference.fromJsonString(plan)).execute().getJobClient().orElseThrow();
         } catch (Exception error) {
             throw new Plan.RefusedException(error);
         }
-        rowOfNothing = planned.isGlobalAggregate() ? answerToNoRows(sql, relations, answer) : null;
-        plan = planned.bundledByWatermark();
+        end = client.getJobExecutionResult();
         if (restored != null) {
             batches = restored.batches();
             answerRows = restored.answerRows();
             showsRowOfNothing = restored.showsRowOfNothing();
         }
-        exchange = Exchange.begin();
-        var result = tables.loadPlan(PlanReference.fromJsonString(plan)).execute();
-        client = result.getJobClient().orElseThrow();
-        end = client.getJobExecutionResult();
         exchange.release(batches, relations.keySet().stream()
             .collect(Collectors.toMap(name -> name, name -> ArrowRows.none(workers))));
         // all tasks run when the watermark of this empty batch has passed them

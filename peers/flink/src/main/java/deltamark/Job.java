@@ -61,7 +61,7 @@ final class Job implements AutoCloseable {
             exchange = Exchange.begin();
             // some operators refuse their queries here, as a window with another order than that of time does
             client = tables.loadPlan(PlanReference.fromJsonString(plan)).execute().getJobClient().orElseThrow();
-        } catch (Exception error) {
+        } catch (Exception | AssertionError | StackOverflowError error) { // the planner raises all of them
             throw new Plan.RefusedException(error);
         }
         end = client.getJobExecutionResult();

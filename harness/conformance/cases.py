@@ -230,6 +230,7 @@ NULL_QUERIES: Mapping[str, str] = {
         "SELECT count(*) AS sales, count(price) AS priced, sum(price) AS revenue, min(sold) AS first_sold, "
         "max(shop) AS last_shop FROM sales"
     ),
+    "null_conditions": "SELECT sale, price > 5 AS dear, shop IS NULL AS nowhere, kind = note AS alike FROM sales",
     "null_times": "SELECT sale, kind, CAST(sold AS TIMESTAMP) + INTERVAL 90 MINUTE AS paid, sold AS day FROM sales",
 }
 """Queries over tables with NULL, by their names in `open`."""
@@ -280,6 +281,10 @@ NULL_CASES = (
     Case("timestamps and dates", "null_times", (
         (sale(0), sale(0, sale=2, sold=None), sale(0, sale=3, sold=dt.date(1969, 12, 31))),
         (sale(8, -1, sale=2, sold=None), sale(8, sale=2, sold=dt.date(1970, 1, 1))), (sale(16, -1), sale(16, sale=4)),
+    )),
+    Case("conditions in the answer", "null_conditions", (
+        (sale(0), sale(0, sale=2, **NULLS), sale(0, sale=3, kind="gift")),
+        (sale(8, -1, sale=2, **NULLS), sale(8, sale=2, price=Decimal("1.00"))), (sale(16, -1), sale(16, sale=4)),
     )),
     Case("aggregates of NULL", "null_totals", (
         (sale(0, **NULLS),), (sale(8), sale(8, price=None)), (sale(16, -1),), (sale(24, -1, price=None),),

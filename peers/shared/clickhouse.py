@@ -52,4 +52,16 @@ class ClickHouse(FileEngine):
         for at, field in enumerate(table.schema):
             if pa.types.is_timestamp(field.type):
                 table = table.set_column(at, field.name, table.column(at).cast(pa.timestamp("us")))
+            elif pa.types.is_union(field.type):
+                table = table.set_column(at, field.name, of_one_type(table.column(at)))
         return table
+
+
+def of_one_type(column: pa.ChunkedArray) -> pa.Array:
+    """Return a column with values of several types as one of numbers: ClickHouse has no type for both Int64 and UInt64,
+    as in `coalesce(a, count(*))`, nor for both decimals and doubles, as in `CASE WHEN a > 0 THEN p ELSE 0.5 END`.
+    """
+    values = column.to_pylist()
+    if any(isinstance(each, float) for each in values):
+        values = [None if each is None else float(each) for each in values]
+    return pa.array(values)

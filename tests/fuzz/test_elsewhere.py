@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 from collections import Counter
 from dataclasses import replace
+from decimal import Decimal
 from itertools import pairwise
 from unittest.mock import Mock
 
@@ -23,7 +24,7 @@ from fuzz.__main__ import main, settings_of
 from fuzz.example import WrongError
 from fuzz.kinds import fuzz_engine
 from fuzz.queries import client as clients
-from fuzz.queries.client import Query, client, keeps_key, relation, single
+from fuzz.queries.client import Query, client, keeps_key, relation, single, typed
 from fuzz.queries.elsewhere import DELETIONS, Elsewhere, example_elsewhere, learnt
 from fuzz.queries.example import database
 from fuzz.queries.learned import Learnt
@@ -195,6 +196,11 @@ def test_an_opened_query_says_whether_rows_will_leave(diffs, deletions):
     each = replace(TEXTS, stream=tuple(((1, "a"), time, diff) for time, diff in enumerate(diffs)), key=())
     Query(program, "SELECT 1", [each], [], None)
     assert program.open.call_args.args[0].deletions == deletions
+
+
+def test_a_double_with_more_digits_than_a_decimal_is_not_rounded_to_it():
+    """DuckDB rounds 0.25 in `SELECT 0.25 EXCEPT ALL SELECT sum(0.5)`; an engine without such decimals does not."""
+    assert typed(Counter({(0.25,): 1, (0.1 + 0.2,): 2}), ["DECIMAL(38,1)"]) == {(0.25,): 1, (Decimal("0.3"),): 2}
 
 
 def test_the_first_rows_are_those_of_a_total_order():

@@ -18,7 +18,7 @@ from deltamark.harness.engines.external import messages, named
 from deltamark.harness.engines.external.columns import DIFF, TIME, answer_in, changes_in, stored_columns, stored_in
 from deltamark.harness.engines.external.messages import Columns, RelationColumns
 from deltamark.harness.engines.external.program import Program
-from fuzz.queries.answers import rows_of
+from fuzz.queries.answers import RELATIVE, rows_of
 from fuzz.queries.tables import ROWS, Row, Table
 
 Answer = Counter[tuple[object, ...]]
@@ -29,6 +29,8 @@ REQUEST_TIMEOUT_S = 30.0
 ARROW_TYPES = {"int64": pa.int64(), "date32": pa.date32(), "string": pa.string()}
 DIGITS = 15
 """The digits of decimals, which the protocol prescribes."""
+NEARLY = 1e-9
+"""The largest distance of a double from the decimal that it stands for. Decimals have fewer digits behind the point."""
 
 
 class Client:
@@ -124,7 +126,9 @@ class Query:
 
 
 def typed(answer: Answer, types: Sequence[str]) -> Answer:
-    """Return an answer with numbers of DuckDB's types: a number of an engine may have any numeric type."""
+    """Return an answer with numbers of DuckDB's types: a number of an engine may have any numeric type. A double with
+    more digits than a decimal has stays a double.
+    """
     found: Answer = Counter()
     for row, count in answer.items():
         found[tuple(_number(value, type_) for value, type_ in zip(row, types, strict=True))] += count
@@ -136,7 +140,8 @@ def _number(value: object, type_: str) -> object:
         return float(value)
     if type_.startswith("DECIMAL") and isinstance(value, float) and math.isfinite(value):
         scale = int(type_.rstrip(")").partition(",")[2])
-        return Decimal(value).quantize(Decimal(1).scaleb(-scale))
+        found = Decimal(value).quantize(Decimal(1).scaleb(-scale))
+        return found if math.isclose(found, value, rel_tol=RELATIVE, abs_tol=NEARLY) else value
     return value
 
 

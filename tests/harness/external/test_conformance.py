@@ -51,6 +51,9 @@ FAULTS = {
         "def day(value): return value.replace(hour=0, minute=0) if hasattr(value, 'hour') else value\n"
         "        return [tuple(map(day, each)) for each in super().difference(request)]"
     )},
+    "conditions in the answer": {"difference": (
+        "return [tuple(False if value is None else value for value in each) for each in super().difference(request)]"
+    )},
     "an unknown query is refused": {"open": "return {} if not request['relations'] else super().open(request)"},
     "close ends the program": {"end": "import atexit; atexit.register(os._exit, 3); return super().end(request)"},
 }  # fmt: skip

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib
 import random
+import sys
 from collections import Counter
+from decimal import Decimal
+from unittest.mock import Mock
 
 import duckdb
 import pyarrow as pa
@@ -111,3 +114,17 @@ def test_a_query_runs_after_a_refused_one_over_the_same_relation(recompute, make
         opened(engine, tmp_path, "SELECT missing FROM t")
     opened(engine, tmp_path)
     assert answer(recompute, engine, tmp_path, [(1, "x")], []) == [(1, "x")]
+
+
+def test_a_column_with_values_of_several_types_becomes_one_of_numbers(recompute, monkeypatch):
+    """ClickHouse answers `CASE WHEN a > 0 THEN p ELSE 0.5 END` with such a column."""
+    assert recompute
+    absent = Mock(__version__="", engine_version="")
+    monkeypatch.setitem(sys.modules, "chdb", absent)
+    monkeypatch.setitem(sys.modules, "chdb.session", absent)
+    clickhouse = importlib.import_module("clickhouse")
+    places = pa.array([0, 1, 2], pa.int8())
+    for values, expected in (([Decimal("0.25"), 0.5, None], [0.25, 0.5, None]), ([2, 2**40, None], [2, 2**40, None])):
+        children = [pa.array([value], None if value is not None else pa.null()) for value in values]
+        union = pa.UnionArray.from_dense(places, pa.array([0, 0, 0], pa.int32()), children)
+        assert clickhouse.of_one_type(pa.chunked_array([union])).to_pylist() == expected

@@ -9,23 +9,31 @@ import java.util.List;
 import java.util.Map;
 import org.apache.arrow.memory.RootAllocator;
 import org.apache.arrow.vector.BigIntVector;
+import org.apache.arrow.vector.BitVector;
 import org.apache.arrow.vector.DateDayVector;
 import org.apache.arrow.vector.DecimalVector;
+import org.apache.arrow.vector.DurationVector;
 import org.apache.arrow.vector.FieldVector;
 import org.apache.arrow.vector.Float8Vector;
+import org.apache.arrow.vector.TimeMicroVector;
+import org.apache.arrow.vector.TimeStampVector;
 import org.apache.arrow.vector.VarCharVector;
 import org.apache.arrow.vector.VectorSchemaRoot;
 import org.apache.arrow.vector.ipc.ArrowFileWriter;
 import org.apache.arrow.vector.types.DateUnit;
 import org.apache.arrow.vector.types.FloatingPointPrecision;
+import org.apache.arrow.vector.types.TimeUnit;
 import org.apache.arrow.vector.types.pojo.ArrowType;
 import org.apache.arrow.vector.types.pojo.Field;
 import org.apache.arrow.vector.types.pojo.Schema;
 import org.apache.flink.table.data.RowData;
+import org.apache.flink.table.data.TimestampData;
 
 /** Writes changes to an Arrow file. */
 final class ArrowChanges {
     private static final int DECIMAL_BITS = 128;
+    private static final int TIME_BITS = 64;
+    private static final long MICROSECONDS_OF_A_MILLISECOND = 1000;
 
     private ArrowChanges() {}
 
@@ -70,7 +78,17 @@ final class ArrowChanges {
             case STRING -> ((VarCharVector) vector).setSafe(at, row.getString(column).toBytes());
             case DECIMAL -> ((DecimalVector) vector).setSafe(
                 at, row.getDecimal(column, Columns.ANSWER_DIGITS, type.scale()).toBigDecimal());
+            case BOOL -> ((BitVector) vector).setSafe(at, row.getBoolean(column) ? 1 : 0);
+            case TIMESTAMP, TIMESTAMPTZ -> ((TimeStampVector) vector).setSafe(
+                at, microseconds(row.getTimestamp(column, Columns.TIMESTAMP_DIGITS)));
+            case TIME -> ((TimeMicroVector) vector).setSafe(at, row.getInt(column) * MICROSECONDS_OF_A_MILLISECOND);
+            case INTERVAL -> ((DurationVector) vector).setSafe(
+                at, row.getLong(column) * MICROSECONDS_OF_A_MILLISECOND);
         }
+    }
+
+    private static long microseconds(TimestampData moment) {
+        return moment.getMillisecond() * MICROSECONDS_OF_A_MILLISECOND + moment.getNanoOfMillisecond() / 1000;
     }
 
     private static ArrowType type(Columns.Column column) {
@@ -80,6 +98,11 @@ final class ArrowChanges {
             case DOUBLE -> new ArrowType.FloatingPoint(FloatingPointPrecision.DOUBLE);
             case STRING -> ArrowType.Utf8.INSTANCE;
             case DECIMAL -> new ArrowType.Decimal(Columns.ANSWER_DIGITS, column.scale(), DECIMAL_BITS);
+            case BOOL -> ArrowType.Bool.INSTANCE;
+            case TIMESTAMP -> new ArrowType.Timestamp(TimeUnit.MICROSECOND, null);
+            case TIMESTAMPTZ -> new ArrowType.Timestamp(TimeUnit.MICROSECOND, "UTC");
+            case TIME -> new ArrowType.Time(TimeUnit.MICROSECOND, TIME_BITS);
+            case INTERVAL -> new ArrowType.Duration(TimeUnit.MICROSECOND);
         };
     }
 }

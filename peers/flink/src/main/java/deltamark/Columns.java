@@ -5,9 +5,9 @@ import java.util.ArrayList;
 import java.util.HashSet;
 import java.util.List;
 import java.util.function.Predicate;
-import java.util.stream.Collectors;
 import java.util.stream.IntStream;
 import java.util.stream.Stream;
+import org.apache.flink.table.api.Schema;
 
 /**
  * The columns of a relation or of the answer: their names, and their types in the protocol and in Flink. key: the
@@ -18,6 +18,9 @@ record Columns(List<Column> list, List<String> key) {
     static final int INPUT_DIGITS = 15;
     static final int ANSWER_DIGITS = 38;
 
+    /** The digits of a second in timestamps. */
+    static final int TIMESTAMP_DIGITS = 6;
+
     /** A column. scale: the digits behind the point of a decimal; nullable: whether it may have NULL. */
     record Column(String name, Kind kind, int scale, boolean nullable) {
         String sqlType(int decimalDigits) {
@@ -26,9 +29,11 @@ record Columns(List<Column> list, List<String> key) {
         }
     }
 
-    /** A type of a column. */
+    /** A type of a column. Times of Flink have no fractions of a second, and its intervals have milliseconds. */
     enum Kind {
-        INT64("BIGINT"), DECIMAL(null), DATE32("DATE"), DOUBLE("DOUBLE"), STRING("STRING");
+        INT64("BIGINT"), DECIMAL(null), DATE32("DATE"), DOUBLE("DOUBLE"), STRING("STRING"), BOOL("BOOLEAN"),
+        TIMESTAMP("TIMESTAMP(" + TIMESTAMP_DIGITS + ")"), TIMESTAMPTZ("TIMESTAMP_LTZ(" + TIMESTAMP_DIGITS + ")"),
+        TIME("TIME(0)"), INTERVAL("INTERVAL DAY(6) TO SECOND(3)");
 
         private final String sqlType;
 
@@ -68,12 +73,11 @@ record Columns(List<Column> list, List<String> key) {
         return new Columns(columns, key);
     }
 
-    /** Return the columns and the key as CREATE TABLE has them. */
-    String sql(int decimalDigits) {
-        var columns = list.stream().map(each -> "`" + each.name() + "` " + each.sqlType(decimalDigits));
-        var keys = Stream.of(key).filter(each -> !each.isEmpty())
-            .map(each -> "PRIMARY KEY (`" + String.join("`, `", each) + "`) NOT ENFORCED");
-        return Stream.concat(columns, keys).collect(Collectors.joining(", "));
+    /** Return the columns and the key of a table. A statement of SQL could not declare an interval. */
+    Schema schema(int decimalDigits) {
+        var schema = Schema.newBuilder();
+        list.forEach(each -> schema.column(each.name(), each.sqlType(decimalDigits)));
+        return (key.isEmpty() ? schema : schema.primaryKey(key)).build();
     }
 
     /** Return the places of the columns by which changes must stay in order: those of the key, or else all. */

@@ -19,7 +19,7 @@ import org.apache.flink.types.RowKind;
 public final class Connector implements DynamicTableSourceFactory, DynamicTableSinkFactory {
     static final String NAME = "deltamark";
 
-    private static final ConfigOption<String> RELATION =
+    static final ConfigOption<String> RELATION =
         ConfigOptions.key("relation").stringType().noDefaultValue().withDescription("the relation of a source");
 
     /** Rows arrive and leave, each as a whole; there is no key. */

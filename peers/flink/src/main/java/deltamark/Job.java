@@ -7,7 +7,6 @@ import java.util.Map;
 import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ExecutionException;
 import java.util.stream.Collectors;
-import java.util.stream.Stream;
 import org.apache.flink.configuration.Configuration;
 import org.apache.flink.configuration.ExecutionOptions;
 import org.apache.flink.configuration.PipelineOptions;
@@ -20,14 +19,16 @@ import org.apache.flink.core.execution.SavepointFormatType;
 import org.apache.flink.streaming.api.environment.StreamExecutionEnvironment;
 import org.apache.flink.table.api.EnvironmentSettings;
 import org.apache.flink.table.api.PlanReference;
+import org.apache.flink.table.api.TableDescriptor;
 import org.apache.flink.table.api.bridge.java.StreamTableEnvironment;
 import org.apache.flink.table.api.config.ExecutionConfigOptions;
 import org.apache.flink.table.api.config.OptimizerConfigOptions;
+import org.apache.flink.table.api.config.TableConfigOptions;
 import org.apache.flink.table.data.RowData;
 
 /** A job of Flink that maintains a query, in a cluster within this process that lives as long as the job. */
 final class Job implements AutoCloseable {
-    private static final String INSERT = "INSERT INTO `the answer` ";
+    private static final String ANSWER = "the answer";
 
     /** A bundle of changes ends with its batch, unless it has this many rows. */
     private static final long BUNDLED_ROWS = 1_000_000;
@@ -37,46 +38,50 @@ final class Job implements AutoCloseable {
     private final JobClient client;
     private final CompletableFuture<?> end;
     private final NetChanges rowOfNothing;
+
+    /** The changes that were made before the first batch: constant rows. */
+    private NetChanges early;
     private boolean showsRowOfNothing;
     private long answerRows;
     private long batches;
 
     Job(String sql, Map<String, Columns> relations, Columns answer, int workers, Snapshot restored) throws Exception {
-        Plan planned;
-        StreamTableEnvironment tables;
         try {
-            tables = environment(EnvironmentSettings.newInstance().inStreamingMode(), workers, restored);
-            relations.forEach((name, columns) ->
-                tables.executeSql(table(name, relation(columns), Connector.NAME, "'relation' = '" + name + "'")));
-            tables.executeSql(table("the answer", answer.sql(Columns.ANSWER_DIGITS), Connector.NAME));
-            planned = restored == null ? compiled(tables, sql) : new Plan(restored.plan());
+            var tables = environment(EnvironmentSettings.newInstance().inStreamingMode(), workers, restored);
+            relations.forEach((name, columns) -> create(
+                tables, name, relation(columns, Connector.NAME).option(Connector.RELATION, name)));
+            create(tables, ANSWER, answer(answer));
+            var planned = restored == null ? compiled(tables, sql) : new Plan(restored.plan());
             if (restored == null && planned.hasCrossProduct()) {
                 tables.getConfig().set(OptimizerConfigOptions.TABLE_OPTIMIZER_JOIN_REORDER_ENABLED, true);
                 planned = compiled(tables, sql);
             }
-        } catch (Exception error) {
+            rowOfNothing = planned.isGlobalAggregate() ? answerToNoRows(sql, relations, answer) : null;
+            plan = planned.bundledByWatermark();
+            exchange = Exchange.begin();
+            // some operators refuse their queries here, as a window with another order than that of time does
+            client = tables.loadPlan(PlanReference.fromJsonString(plan)).execute().getJobClient().orElseThrow();
+        } catch (Exception | AssertionError | StackOverflowError error) { // the planner raises all of them
             throw new Plan.RefusedException(error);
         }
-        rowOfNothing = planned.isGlobalAggregate() ? answerToNoRows(sql, relations, answer) : null;
-        plan = planned.bundledByWatermark();
+        end = client.getJobExecutionResult();
         if (restored != null) {
             batches = restored.batches();
             answerRows = restored.answerRows();
             showsRowOfNothing = restored.showsRowOfNothing();
         }
-        exchange = Exchange.begin();
-        var result = tables.loadPlan(PlanReference.fromJsonString(plan)).execute();
-        client = result.getJobClient().orElseThrow();
-        end = client.getJobExecutionResult();
         exchange.release(batches, relations.keySet().stream()
             .collect(Collectors.toMap(name -> name, name -> ArrowRows.none(workers))));
-        exchange.await(batches, end); // all tasks run when the watermark of this empty batch has passed them
+        // all tasks run when the watermark of this empty batch has passed them
+        early = exchange.await(batches, end);
     }
 
     /** Apply a batch; return its changes. */
     NetChanges apply(Map<String, List<List<RowData>>> rows) throws Exception {
         exchange.release(++batches, rows);
         var changes = exchange.await(batches, end);
+        changes.addAll(early);
+        early = new NetChanges();
         if (rowOfNothing != null) {
             answerRows += changes.growth();
             if (showsRowOfNothing != (answerRows == 0)) {
@@ -94,7 +99,7 @@ final class Job implements AutoCloseable {
     }
 
     private static Plan compiled(StreamTableEnvironment tables, String sql) throws Exception {
-        return new Plan(tables.compilePlanSql(INSERT + sql).asJsonString());
+        return new Plan(tables.compilePlanSql(insert(sql)).asJsonString());
     }
 
     /**
@@ -104,22 +109,32 @@ final class Job implements AutoCloseable {
     private static NetChanges answerToNoRows(String sql, Map<String, Columns> relations, Columns answer)
             throws Exception {
         var tables = environment(EnvironmentSettings.newInstance().inBatchMode(), 1, null);
-        relations.forEach((name, columns) ->
-            tables.executeSql(table(name, relation(columns), "datagen", "'number-of-rows' = '0'")));
-        tables.executeSql(table("the answer", answer.sql(Columns.ANSWER_DIGITS), Connector.NAME));
+        relations.forEach((name, columns) -> create(
+            tables, name, relation(columns, "datagen").option("number-of-rows", "0")));
+        create(tables, ANSWER, answer(answer));
         var exchange = Exchange.begin();
-        var result = tables.executeSql(INSERT + sql);
+        var result = tables.executeSql(insert(sql));
         return exchange.await(Exchange.END, result.getJobClient().orElseThrow().getJobExecutionResult());
     }
 
-    private static String relation(Columns columns) {
-        return columns.sql(Columns.INPUT_DIGITS);
+    private static TableDescriptor.Builder relation(Columns columns, String connector) {
+        return TableDescriptor.forConnector(connector).schema(columns.schema(Columns.INPUT_DIGITS));
     }
 
-    private static String table(String name, String columns, String connector, String... options) {
-        var all = Stream.concat(Stream.of("'connector' = '" + connector + "'"), Stream.of(options))
-            .collect(Collectors.joining(", "));
-        return "CREATE TEMPORARY TABLE `" + name + "` (" + columns + ") WITH (" + all + ")";
+    private static TableDescriptor.Builder answer(Columns columns) {
+        return TableDescriptor.forConnector(Connector.NAME).schema(columns.schema(Columns.ANSWER_DIGITS));
+    }
+
+    private static void create(StreamTableEnvironment tables, String name, TableDescriptor.Builder table) {
+        tables.createTemporaryTable(quoted(name), table.build());
+    }
+
+    private static String insert(String sql) {
+        return "INSERT INTO " + quoted(ANSWER) + " " + sql;
+    }
+
+    private static String quoted(String name) {
+        return "`" + name + "`";
     }
 
     private static StreamTableEnvironment environment(
@@ -130,6 +145,7 @@ final class Job implements AutoCloseable {
         options.set(RestartStrategyOptions.RESTART_STRATEGY, "none");
         options.set(PipelineOptions.OBJECT_REUSE, true);
         options.set(ExecutionOptions.BUFFER_TIMEOUT, Duration.ofMillis(1));
+        options.set(TableConfigOptions.LOCAL_TIME_ZONE, "UTC");
         options.set(ExecutionConfigOptions.TABLE_EXEC_MINIBATCH_ENABLED, true);
         options.set(ExecutionConfigOptions.TABLE_EXEC_MINIBATCH_ALLOW_LATENCY, Duration.ofMillis(1));
         options.set(ExecutionConfigOptions.TABLE_EXEC_MINIBATCH_SIZE, BUNDLED_ROWS);
@@ -142,6 +158,9 @@ final class Job implements AutoCloseable {
 
     @Override
     public void close() throws Exception {
+        if (end.isDone()) {
+            return;
+        }
         client.cancel().get();
         try {
             end.get();

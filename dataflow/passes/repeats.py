@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from deltamark.dataflow.language.by_terms import fresh
+from deltamark.dataflow.language.by_terms import columns_of, fresh, projected
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.expr import count
 from deltamark.dataflow.operators.input import base_inputs
@@ -49,10 +49,9 @@ def _with_counts(old: Join, inputs: Sequence[Node], required: Sequence[str]) -> 
             below = Collection(sides[side]).aggregate(old.keys[side], **{name: count()}).node
             names = [name]
         else:
-            below, names = _without_repeats(sides[side])
-        if not set(names) & set(times):
-            sides[side] = below
-            times += names
+            below, names = _without_repeats(sides[side], times)
+        sides[side] = below
+        times += names
     if not times and sides == list(old.inputs):
         return old
     left, right = sides
@@ -92,17 +91,29 @@ def _changes(root: Node) -> int:
     return sum(each.schema.rows for each in base_inputs(root))
 
 
-def _without_repeats(node: Node) -> tuple[Node, list[str]]:
+def _without_repeats(node: Node, taken: Sequence[str]) -> tuple[Node, list[str]]:
+    """Return the rows below the repeats at the top of a node, and the columns by which they are repeated.
+
+    taken: names that none of these columns gets.
+    """
+    below, times = _below_repeats(node)
+    new = {name: fresh(name, taken) for name in times}
+    if times != list(new.values()):
+        below = projected(below, {new.get(name, name): term for name, term in columns_of(below).items()})
+    return below, list(new.values())
+
+
+def _below_repeats(node: Node) -> tuple[Node, list[str]]:
     """Return the rows below the repeats at the top of a node, and the columns by which they are repeated."""
     match node:
         case Repeat():
-            below, times = _without_repeats(node.rows)
+            below, times = _below_repeats(node.rows)
             return below, [*times, node.times]
         case Filter():
-            below, times = _without_repeats(node.rows)
+            below, times = _below_repeats(node.rows)
             return (replace(node, rows=below, schema=below.schema), times) if times else (node, [])
         case Project():
-            below, times = _without_repeats(node.rows)
+            below, times = _below_repeats(node.rows)
             if not times:
                 return node, []
             added = {each: column(each, below.schema[each]) for each in times}

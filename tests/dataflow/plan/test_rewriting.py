@@ -42,7 +42,7 @@ COMPARED = {
     "and other conditions": pairs.where((col.value < col.mean) & (col.price > 1) & (col["mean.den"] > 1)),
     "less than a double": measured_pairs.where(col.x < col.limit),
     "at most a double": measured_pairs.where(col.x <= 2 * col.limit),
-    "above a double": measured_pairs.where(col.x + 0.5 > col.limit),
+    "above a double": measured_pairs.where(col.x + Decimal("0.5") > col.limit),
     "at least a double": measured_pairs.where(col.limit / 3 <= col.x),
     "at most the double of all": measured.cross(measured.aggregate(limit=col.x.sum())).where(col.x <= col.limit),
     "a number at most a double": items.join(measured.aggregate("key", limit=col.y.sum()), on="key").where(

@@ -14,10 +14,9 @@ from dataclasses import replace
 from deltamark.dataflow.language.by_terms import columns_of, fresh, projected
 from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.language.expr import count
-from deltamark.dataflow.operators.input import base_inputs
 from deltamark.dataflow.operators.join import Join
 from deltamark.dataflow.operators.linear import Filter, Project, is_multiset
-from deltamark.dataflow.operators.node import Keys, Node, expected_rows, is_unique
+from deltamark.dataflow.operators.node import Keys, Node, expected_rows, is_unique, walk
 from deltamark.dataflow.operators.repeat import Repeat
 from deltamark.dataflow.passes.prune import prune
 from deltamark.dataflow.plan.terms import column
@@ -66,7 +65,7 @@ def _with_counts(old: Join, inputs: Sequence[Node], required: Sequence[str]) -> 
 def _only_multiplies(join: Join, side: int, required: Sequence[str]) -> bool:
     """Return whether a side of a join is worth counting by key, because nothing else of it is read.
 
-    The other side must change more often, by the bounds of the inputs below both.
+    The other side must change more often, by estimates.
     """
     rows, other, keys = join.inputs[side], join.inputs[1 - side], join.keys[side]
     return (
@@ -86,9 +85,12 @@ def _copies(rows: Node, keys: Keys) -> float:
     return expected_rows(rows) / values
 
 
-def _changes(root: Node) -> int:
-    """Return the sum of the row bounds of the inputs below a node."""
-    return sum(each.schema.rows for each in base_inputs(root))
+def _changes(root: Node) -> float:
+    """Estimate the rows that a node emits over a whole stream: groups emit a row for each one that they read."""
+    found: dict[Node, float] = {}
+    for node in walk(root):
+        found[node] = node.estimate([found[each] for each in node.inputs])
+    return found[root]
 
 
 def _without_repeats(node: Node, taken: Sequence[str]) -> tuple[Node, list[str]]:

@@ -374,6 +374,16 @@ def subtracts(root: Node) -> bool:
     return any(each.negates for each in walk(root))
 
 
+def is_multiset(root: Node) -> bool:
+    """Return whether no row of a plan over multisets has a negative weight at the end of a time.
+
+    Rows may be subtracted only as an antijoin does, from the collection that they are rows of.
+    """
+    nodes = list(walk(root))
+    antijoins = {each.parts[1] for each in nodes if isinstance(each, Concat) and each.antijoined}
+    return all(each in antijoins for each in nodes if isinstance(each, Negate))
+
+
 def is_consolidated(root: Node) -> bool:
     """Return whether a result has one update per row and time. A projection that keeps every column preserves this."""
     if isinstance(root, Project):

@@ -16,19 +16,18 @@ from dataclasses import dataclass
 from functools import cache, reduce
 from itertools import count
 
-from deltamark.dataflow.language.by_terms import filtered, paired, same, with_columns
+from deltamark.dataflow.language.by_terms import filtered, only, paired, same, with_columns
 from deltamark.dataflow.operators.derived import TermPair
 from deltamark.dataflow.operators.linear import Filter, Project
 from deltamark.dataflow.operators.node import Node, expected_rows, is_unique
 from deltamark.dataflow.passes.expansion import with_partner, without_partner
-from deltamark.dataflow.passes.join_tree import JoinTree, Parts, Test, column_names
+from deltamark.dataflow.passes.join_tree import JoinTree, Parts, Test, as_pair, column_names
 from deltamark.dataflow.plan.direct_keys import is_direct
 from deltamark.dataflow.plan.terms import (
     Add,
     Coalesce,
     Column,
     Constant,
-    Equal,
     Multiply,
     Quotient,
     Subtract,
@@ -135,7 +134,10 @@ class _Ordering:
         conditions = [simplified(each, places) for each in conditions]
         parts, test = left.parts | right.parts, graph.test(right.parts)
         if test is not None:
-            if test.are_kept:
+            keys = [name for _, theirs in equal for name in column_names(theirs)]
+            if test.are_kept and conditions and is_unique(right.node, keys):
+                node = only(paired(left.node, right.node, equal, conditions, self._names)[0], left.node.schema.names)
+            elif test.are_kept:
                 node = with_partner(left.node, right.node, equal, conditions, self._names)[1]
             else:
                 node = without_partner(left.node, right.node, equal, conditions, self._names)
@@ -187,7 +189,7 @@ class JoinGraph:
         """Conditions on several parts other than equalities."""
         united = _Classes()
         own: dict[int, list[Term]] = defaultdict(list)
-        for pair in (*tree.equal, *map(_as_pair, tree.conditions)):
+        for pair in (*tree.equal, *map(as_pair, tree.conditions)):
             sides = [tree.reads(side) for side in pair]
             both = reduce(int.__or__, sides)
             if both.bit_count() <= 1:
@@ -362,15 +364,6 @@ class JoinGraph:
     def _range(self, term: Term) -> int:
         """Return the number of values that a term may have, by its bounds."""
         return term.type.high - term.type.low + 1 if self._tree.reads(term).bit_count() == 1 else LARGEST
-
-
-def _as_pair(condition: Term) -> tuple[Term, ...]:
-    """Return the two values that a condition says are equal; otherwise the condition itself."""
-    match condition:
-        case Equal(left, right) if left.columns and right.columns and not left.columns & right.columns:
-            if not left.type.nullable and not right.type.nullable:
-                return left, right
-    return (condition,)
 
 
 def _condition(pair: Sequence[Term]) -> Term:

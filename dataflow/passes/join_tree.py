@@ -14,7 +14,7 @@ from deltamark.dataflow.operators.join import Join
 from deltamark.dataflow.operators.linear import Concat, Filter, Negate, Project
 from deltamark.dataflow.operators.node import Node, is_unique
 from deltamark.dataflow.operators.threshold import Threshold
-from deltamark.dataflow.plan.terms import Coalesce, Column, Term, column, conjuncts, null, subterms
+from deltamark.dataflow.plan.terms import Coalesce, Column, Equal, Term, column, conjuncts, null, subterms
 from deltamark.dataflow.scalars.values import simplified
 from deltamark.dataflow.types import Schema
 
@@ -117,6 +117,15 @@ def column_names(term: Term) -> list[str]:
     if isinstance(term, Coalesce):
         term = term.value
     return [term.name] if isinstance(term, Column) else []
+
+
+def as_pair(condition: Term) -> tuple[Term, ...]:
+    """Return the two values that a condition says are equal; otherwise the condition itself."""
+    match condition:
+        case Equal(left, right) if left.columns and right.columns and not left.columns & right.columns:
+            if not left.type.nullable and not right.type.nullable:
+                return left, right
+    return (condition,)
 
 
 def over(term: Term, columns: Mapping[str, Term]) -> Term:

@@ -20,7 +20,7 @@ from deltamark.dataflow.passes.expansion import combined, left_joined
 from deltamark.dataflow.passes.grouped_joins import with_reused_groups, without_left_join
 from deltamark.dataflow.passes.join_order import ordered
 from deltamark.dataflow.passes.join_tree import JoinTree, is_joined, over, taken_apart
-from deltamark.dataflow.passes.subqueries import with_extremes, without_reductions
+from deltamark.dataflow.passes.subqueries import with_extremes, with_limits, without_reductions
 from deltamark.dataflow.plan.terms import Column, Term, column
 from deltamark.dataflow.types import Schema
 
@@ -92,6 +92,7 @@ class _Optimizer:
         columns = {**tree.columns, **{f"{WANTED}{at}": each for at, each in enumerate(wanted)}}
         tree = without_reductions(with_extremes(replace(tree, columns=columns)))
         terms = list(tree.columns.values())[wide:]
+        tree = with_limits(tree, terms)
         tree = replace(tree, parts=tuple(replace(each, node=self.node(each.node)) for each in tree.parts))
         return ordered(tree, terms)
 

@@ -4,6 +4,8 @@
 order of quantity instead of joining them, if each part has at most one mean and the result needs no column of `means`.
 When a mean moves, only the lines between its old and its new value are touched. The cost is that of pruning.
 
+**Counted rows.** See `repeats.py`.
+
 **Early terms.** `lines.join(orders, on="order").aggregate(by="day", revenue=(col.price * (1 - col.discount)).sum())`
 stores one product for each line in the arrangement of the join, instead of a price and a discount. The rule repeats
 until no term moves, because a term may cross several joins, and its parts may cross more.
@@ -19,10 +21,11 @@ from typing import Literal
 from deltamark.dataflow.operators.aggregate import Aggregate
 from deltamark.dataflow.operators.interning import term_digest
 from deltamark.dataflow.operators.join import Join
-from deltamark.dataflow.operators.linear import Concat, Filter, Negate, Project
+from deltamark.dataflow.operators.linear import Filter, Project, is_multiset
 from deltamark.dataflow.operators.moving_threshold import MovingThreshold
-from deltamark.dataflow.operators.node import Node, is_unique, walk
+from deltamark.dataflow.operators.node import Node, is_unique
 from deltamark.dataflow.passes.prune import prune
+from deltamark.dataflow.passes.repeats import with_counted_rows
 from deltamark.dataflow.plan.memo import kept
 from deltamark.dataflow.plan.term_sql import sql
 from deltamark.dataflow.plan.terms import (
@@ -32,25 +35,24 @@ from deltamark.dataflow.plan.terms import (
     Less,
     Multiply,
     Not,
-    Or,
     Subtract,
     Term,
     all_of,
     column,
-    conjuncts,
-    parts_of,
+    number,
     product,
     replaced,
     shifted,
     substituted,
+    total,
 )
-from deltamark.dataflow.scalars.values import negated
+from deltamark.dataflow.scalars.values import requirements
 from deltamark.dataflow.types import LARGEST, Field, Schema
 
 
 def rewrite(plans: Mapping[str, Node]) -> Mapping[str, Node]:
     """Rewrite plans, which are given and returned by name."""
-    return _with_early_terms(_with_moving_thresholds(plans))
+    return _with_early_terms(with_counted_rows(_with_moving_thresholds(plans)))
 
 
 def _with_moving_thresholds(plans: Mapping[str, Node]) -> Mapping[str, Node]:
@@ -119,21 +121,12 @@ def _as_threshold(node: Node, required: Sequence[str]) -> Node | None:
             set(required) <= sides.row_terms.keys()
             and is_unique(sides.limits, sides.limit_keys)
             and not is_unique(sides.rows, sides.row_keys)  # with one row in each group, a join does the same
-            and _is_multiset(sides.rows)
+            and is_multiset(sides.rows)
         ):
-            result = _threshold_of(sides, [*_conditions(node.condition)], required)
+            result = _threshold_of(sides, requirements(node.condition), required)
             if result is not None:
                 return result
     return None
-
-
-def _conditions(condition: Term) -> Iterator[Term]:
-    """Yield the terms that must all hold, as which no part of a negated disjunction may."""
-    for each in conjuncts(condition):
-        if isinstance(each, Not) and isinstance(each.condition, Or):
-            yield from map(negated, parts_of(each.condition, Or))
-        else:
-            yield each
 
 
 def _threshold_of(sides: _Sides, conditions: Sequence[Term], required: Sequence[str]) -> Node | None:
@@ -191,8 +184,10 @@ def _comparison(sides: _Sides, condition: Term) -> _Comparison | None:
             is_strict = False
         case _:
             return None
-    if any(each.type.kind != "int" or each.type.nullable for each in (low, high)):
+    if any(each.type.nullable or not _is_number(each) for each in (low, high)):
         return None
+    if low.type.kind == "double":
+        low, high = map(_in_order, (low, high))
     if (
         not is_strict
         and max(abs(bound) for each in (low, high) for bound in (each.type.low, each.type.high)) == LARGEST
@@ -203,6 +198,16 @@ def _comparison(sides: _Sides, condition: Term) -> _Comparison | None:
     if sides.are_limits(low):
         return _with_factors(sides, high, "above", shifted(low, 0 if is_strict else -1))
     return None
+
+
+def _is_number(term: Term) -> bool:
+    """Return whether a term is a number, or a double that can be computed for any row."""
+    return term.type.kind == "int" or (term.type.kind == "double" and not term.may_fail)
+
+
+def _in_order(of: Term) -> Term:
+    """Return the number that stores a double: these numbers are in the order of the doubles."""
+    return total(of, number(0))
 
 
 def _with_factors(sides: _Sides, scaled: Term, which: Literal["above", "below"], numerator: Term) -> _Comparison | None:
@@ -225,16 +230,6 @@ def _factors(term: Term) -> Iterator[Term]:
         return
     yield from _factors(term.left)
     yield from _factors(term.right)
-
-
-def _is_multiset(root: Node) -> bool:
-    """Return whether no row of a plan over multisets has a negative weight at the end of a time.
-
-    Rows may be subtracted only as an antijoin does, from the collection that they are rows of.
-    """
-    nodes = list(walk(root))
-    antijoins = {each.parts[1] for each in nodes if isinstance(each, Concat) and each.antijoined}
-    return all(each in antijoins for each in nodes if isinstance(each, Negate))
 
 
 def _with_early_terms(plans: Mapping[str, Node]) -> Mapping[str, Node]:

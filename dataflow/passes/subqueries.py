@@ -5,6 +5,8 @@ both sides, some forms of this are more work than needed:
 
 - A row joined with the largest or smallest value of its own group is an extreme of the group.
 - Rows that are joined on some keys need no semijoin with the same keys below the join, or one with fewer keys.
+- Rows that are compared with the one limit of their group are a semijoin with the limits. So no join begins with the
+  limits, and the comparison can become a moving threshold of `rewrite.py`.
 """
 
 from __future__ import annotations
@@ -18,23 +20,26 @@ from deltamark.dataflow.operators.aggregate import Aggregate
 from deltamark.dataflow.operators.derived import Partners, SideBySide, TermPair
 from deltamark.dataflow.operators.extreme import Extreme
 from deltamark.dataflow.operators.linear import Filter, Project
-from deltamark.dataflow.operators.node import Node
+from deltamark.dataflow.operators.node import Node, is_unique
 from deltamark.dataflow.operators.null_row import NullRow
 from deltamark.dataflow.operators.threshold import Threshold
 from deltamark.dataflow.passes.join_tree import (
     JoinTree,
     Part,
     Source,
+    Test,
+    as_pair,
     as_semijoin,
     base_of,
     column_names,
     over,
+    reading,
     source_of,
     taken_apart,
     without_part,
 )
-from deltamark.dataflow.plan.terms import Coalesce, Column, IsNull, Not, Term, column
-from deltamark.dataflow.scalars.values import known_term
+from deltamark.dataflow.plan.terms import Coalesce, Column, IsNull, Less, Not, Term, column
+from deltamark.dataflow.scalars.values import known_term, requirements
 
 Sources = Mapping[str, Source]
 """For columns of a node, the values that they must have anyway."""
@@ -272,3 +277,50 @@ def _limited(node: Partners) -> Iterator[Partners]:
                         conditions.append(Not(IsNull(key)))
                     equal = ((pair[0], known_term(key)),)
                     yield replace(node, others=limit, equal=equal, conditions=tuple(conditions))
+
+
+def with_limits(tree: JoinTree, wanted: Sequence[Term]) -> JoinTree:
+    """Read each part that has one limit for each key, of which no column is wanted, as a semijoin."""
+    for at in range(len(tree.parts)):
+        found = _as_limits(tree, at, wanted)
+        if found is not None:
+            return with_limits(found, wanted)
+    return tree
+
+
+def _as_limits(tree: JoinTree, at: int, wanted: Sequence[Term]) -> JoinTree | None:
+    """Read a part as the limits of another one; None if it is anything else, or if each limit has one row."""
+    own, limits = 1 << at, tree.parts[at]
+    tests = [part.test for part in tree.parts if part.test is not None]
+    if limits.test is not None or tree.reads(*wanted) & own or any(each.reads & own for each in tests):
+        return None
+    given = [part for each in tree.conditions for part in requirements(each)]
+    between = {each: as_pair(each) for each in given if tree.reads(each) & own and tree.reads(each) & ~own}
+    comparisons = [each for each, terms in between.items() if len(terms) == 1]
+    if len(comparisons) != 1 or not isinstance(_positive(comparisons[0]), Less):
+        return None
+    rows = tree.reads(comparisons[0]) & ~own
+    equal = [pair for pair in (*tree.equal, *between.values()) if len(pair) == 2 and tree.reads(*pair) & own]
+    pairs = [pair if tree.reads(pair[1]) == own else pair[::-1] for pair in equal]
+    if rows.bit_count() != 1 or any(tree.reads(theirs) != own or tree.reads(mine) & own for mine, theirs in pairs):
+        return None
+    of_rows = {theirs: mine for mine, theirs in pairs if tree.reads(mine) == rows}
+    keys, row_keys = ([name for each in side for name in column_names(each)] for side in (of_rows, of_rows.values()))
+    if {theirs for _, theirs in pairs} != of_rows.keys() or not is_unique(limits.node, keys):
+        return None
+    if is_unique(tree.parts[rows.bit_length() - 1].node, row_keys):
+        return None
+    test = Test(tuple((mine, theirs) for theirs, mine in of_rows.items()), (comparisons[0],), are_kept=True, reads=0)
+    others = [(mine, of_rows[theirs]) for mine, theirs in pairs if mine is not of_rows[theirs]]
+    return reading(
+        replace(
+            tree,
+            parts=(*tree.parts[:at], replace(limits, test=test), *tree.parts[at + 1 :]),
+            equal=(*(pair for pair in tree.equal if not tree.reads(*pair) & own), *others),
+            conditions=tuple(each for each in given if each not in between),
+        )
+    )
+
+
+def _positive(condition: Term) -> Term:
+    return condition.condition if isinstance(condition, Not) else condition

@@ -35,6 +35,7 @@ from deltamark.dataflow.plan.terms import (
     When,
     coalesced,
     column,
+    conjuncts,
     double,
     null,
     number,
@@ -103,6 +104,15 @@ def surely(condition: Term | None) -> Term:
 def disjuncts(condition: Term) -> list[Term]:
     """Split a condition into the terms of which at least one must hold."""
     return parts_of(condition, Or)
+
+
+def requirements(condition: Term) -> list[Term]:
+    """Split a condition into the terms that must all hold, as which no part of a negated disjunction may."""
+    found: list[Term] = []
+    for each in conjuncts(condition):
+        negates_parts = isinstance(each, Not) and isinstance(each.condition, Or)
+        found += map(negated, disjuncts(each.condition)) if negates_parts else [each]  # type: ignore[union-attr]  # a Not
+    return found
 
 
 @dataclass(frozen=True)

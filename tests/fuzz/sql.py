@@ -13,6 +13,7 @@ from deltamark.dataflow.operators.linear import Concat, Filter, Negate, Project
 from deltamark.dataflow.operators.moving_threshold import MovingThreshold
 from deltamark.dataflow.operators.node import Node, walk
 from deltamark.dataflow.operators.null_row import NullRow
+from deltamark.dataflow.operators.repeat import Repeat
 from deltamark.dataflow.operators.threshold import Threshold
 from deltamark.dataflow.operators.top import TopK
 from deltamark.dataflow.plan.terms import (
@@ -135,6 +136,11 @@ def _bound(node: MovingThreshold, given: str, limits: str) -> str:
     return f"SELECT a.* FROM {given} AS a JOIN {limits} AS b ON {_equal(*node.keys)} AND {test}"
 
 
+def _repeat(node: Repeat, given: str) -> str:
+    columns = _list(map(_name, node.schema.names))
+    return f'SELECT {columns} FROM (SELECT *, unnest(range({_name(node.times)})) AS "copy of a row" FROM {given})'
+
+
 def _equal(mine: tuple[str, ...], theirs: tuple[str, ...]) -> str:
     """Return the condition that keys are equal; in plans, NULL equals NULL."""
     pairs = zip(mine, theirs, strict=True)
@@ -144,6 +150,7 @@ def _equal(mine: tuple[str, ...], theirs: tuple[str, ...]) -> str:
 QUERIES: dict[type[Node], Callable[..., str]] = {
     Filter: _where, Project: _select, Consolidate: _consolidate, Aggregate: _aggregate, Threshold: _threshold,
     Join: _join, Extreme: _extreme, TopK: _top, MovingThreshold: _bound, NullRow: _or_null,
+    Repeat: _repeat,
 }  # fmt: skip
 
 

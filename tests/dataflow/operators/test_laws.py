@@ -24,8 +24,9 @@ from support.reference.rows import Row, Update
 from support.written_plans.operators import HUGE_KEY, OPERATORS, ROWS, each_operator, items, others
 from support.written_plans.thresholds import above, below
 
-from deltamark.dataflow.language.collection import source
+from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.language.expr import col
+from deltamark.dataflow.operators.repeat import Repeat
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import Schema, integer
 from deltamark.errors import DeltamarkError
@@ -124,8 +125,9 @@ def test_a_negative_multiplicity_is_an_error_that_names_row_and_time(collection,
         (pairs.select("key"), {"pairs": [(ROW, 3, -2)]}),
         (pairs.concat(pairs), {"pairs": [(ROW, 3, -2)]}),
         (pairs.negate().negate(), {"pairs": [(ROW, 3, -2)]}),
+        (Collection(Repeat.of(pairs.select("key", times=col.value + 1).node, "times")), {"pairs": [(ROW, 3, -2)]}),
     ],
-    ids=["where", "select", "concat", "negate"],
+    ids=["where", "select", "concat", "negate", "repeat"],
 )
 def test_stateless_operators_are_linear_in_any_weights(collection, updates):
     assert at_once(collection, updates) == changes(collection.node, updates)

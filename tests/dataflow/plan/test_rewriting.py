@@ -12,17 +12,21 @@ from support.random_plans.case import Case
 from support.random_plans.strategies import streams_of
 from support.written_plans.relations import items, others
 
+from deltamark.dataflow.language.collection import source
 from deltamark.dataflow.language.expr import col, count
 from deltamark.dataflow.operators.join import Join
 from deltamark.dataflow.operators.linear import Project
 from deltamark.dataflow.operators.moving_threshold import MovingThreshold
 from deltamark.dataflow.operators.node import walk
 from deltamark.dataflow.passes.rewrite import rewrite
+from deltamark.dataflow.types import DOUBLE, integer
 
 means = items.aggregate("key", mean=col.value.mean())
 sums = others.aggregate("key", limit=col.amount.sum())
 pairs = items.join(means, on="key")
 ITEMS = items.schema.names
+measured = source("measured", {"key": integer(0, 2), "x": DOUBLE, "y": DOUBLE}, 100)
+measured_pairs = measured.join(measured.aggregate("key", limit=col.y.sum()), on="key")
 
 COMPARED = {
     "less than a mean": pairs.where(col.value < col.mean),
@@ -36,9 +40,20 @@ COMPARED = {
     "above the sum of all": items.cross(others.aggregate(limit=col.amount.sum())).where(col.value > col.limit),
     "above the first": items.cross(others.select("amount").top(1, ["amount"])).where(col.value > col.amount),
     "and other conditions": pairs.where((col.value < col.mean) & (col.price > 1) & (col["mean.den"] > 1)),
+    "less than a double": measured_pairs.where(col.x < col.limit),
+    "at most a double": measured_pairs.where(col.x <= 2 * col.limit),
+    "above a double": measured_pairs.where(col.x + Decimal("0.5") > col.limit),
+    "at least a double": measured_pairs.where(col.limit / 3 <= col.x),
+    "at most the double of all": measured.cross(measured.aggregate(limit=col.x.sum())).where(col.x <= col.limit),
+    "a number at most a double": items.join(measured.aggregate("key", limit=col.y.sum()), on="key").where(
+        col.value <= col.limit
+    ),
     "without partners": items.antijoin(others, on="key").join(means, on="key").where(col.value < col.mean),
 }
-COMPARED = {name: plan.select(*ITEMS) for name, plan in COMPARED.items()}
+COMPARED = {
+    name: plan.select(*(ITEMS if "value" in plan.schema.names else measured.schema.names))
+    for name, plan in COMPARED.items()
+}
 
 KEPT = {
     "the limit is part of the result": pairs.where(col.value < col.mean),

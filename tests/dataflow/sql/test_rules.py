@@ -109,3 +109,29 @@ def test_sums_are_compared_with_an_average_that_is_one_row_by_a_moving_threshold
 @pytest.mark.parametrize("seed", range(3))
 def test_sums_above_an_average_are_duckdbs_at_every_time(seed):
     check(ABOVE_AVERAGE, TABLES, seed)
+
+
+SMALL, LARGE = (
+    Table("w", Schema((Field("a", NUMBER.or_null()), Field("b", NUMBER), Field("c", value.or_null())), ROWS), ())
+    for value in (NUMBER, integer(0, 10**15))
+)
+"""The same table with values whose sums can be multiplied by numbers of rows, and with values that need doubles."""
+
+BELOW_AVERAGE = """WITH g AS (SELECT a, b, sum(c) AS s FROM w GROUP BY a, b),
+m AS (SELECT a, avg(s) AS m FROM g GROUP BY a)
+SELECT v.d, g.b, g.s FROM v, g, m WHERE v.c = g.a AND g.a = m.a AND g.s <= 0.5 * m.m"""
+
+
+@pytest.mark.parametrize("values", [SMALL, LARGE], ids=["exact", "doubles"])
+def test_sums_are_compared_with_the_average_of_their_group_by_a_moving_threshold(values):
+    plan = sql(BELOW_AVERAGE, {each.name: each.collection() for each in [*TABLES, values]})
+    nodes = list(walk(rewrite({"": plan.node})[""]))
+    (threshold,) = [node for node in nodes if isinstance(node, MovingThreshold)]
+    assert not any(isinstance(node, Join) for node in walk(threshold))
+
+
+@pytest.mark.draws(1, of="values")
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("values", [SMALL, LARGE], ids=["exact", "doubles"])
+def test_sums_below_the_average_of_their_group_are_duckdbs_at_every_time(values, seed):
+    check(BELOW_AVERAGE, [*TABLES, values], seed)

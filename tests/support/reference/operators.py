@@ -40,6 +40,7 @@ from deltamark.dataflow.operators.moving_threshold import MovingThreshold
 from deltamark.dataflow.operators.node import Node
 from deltamark.dataflow.operators.null_row import NullRow
 from deltamark.dataflow.operators.pick import Pick
+from deltamark.dataflow.operators.repeat import Repeat
 from deltamark.dataflow.operators.sample import SALT, Sample
 from deltamark.dataflow.operators.threshold import Threshold
 from deltamark.dataflow.operators.top import TopK
@@ -469,6 +470,11 @@ def mix(mixed: int, value: int) -> int:
     return mixed ^ mixed >> 32
 
 
+def repeat(node: Repeat, _: int, rows: Rows) -> Rows:
+    given = ((row, diff, named(node.rows, row)[node.times]) for row, diff in rows.items())
+    return consolidated((picked(node.rows, row, node.schema.names), diff * times) for row, diff, times in given)
+
+
 def consolidate(_: Node, __: int, rows: Rows) -> Rows:
     return rows
 
@@ -476,5 +482,5 @@ def consolidate(_: Node, __: int, rows: Rows) -> Rows:
 OPERATORS: dict[type[Node], Callable[..., Rows]] = {
     Filter: where, Project: select, Concat: concat, Negate: negate, Aggregate: aggregate, Threshold: threshold,
     Join: join, Extreme: extreme, TopK: top, MovingThreshold: bound, NullRow: or_null, Consolidate: consolidate,
-    Sample: sample, Window: window, Frames: frames, AtMostOne: at_most_one, Pick: pick,
+    Sample: sample, Window: window, Frames: frames, AtMostOne: at_most_one, Pick: pick, Repeat: repeat,
 }  # fmt: skip

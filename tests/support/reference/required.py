@@ -16,6 +16,7 @@ from deltamark.dataflow.operators.linear import Concat, Filter, Negate, Project
 from deltamark.dataflow.operators.moving_threshold import MovingThreshold
 from deltamark.dataflow.operators.node import Node, walk
 from deltamark.dataflow.operators.pick import Pick
+from deltamark.dataflow.operators.repeat import Repeat
 from deltamark.dataflow.operators.sample import Sample
 from deltamark.dataflow.plan.terms import Checked, FromDouble, Substring, Term, subterms
 
@@ -96,6 +97,8 @@ def _read(node: Node, names: Names) -> list[Names]:  # noqa: C901 (a case per op
             return [(names & each) | {*keys} for each, keys in zip(below, node.keys, strict=True)]
         case Sample():
             return [names | {*node.by}]
+        case Repeat():
+            return [names | {node.times}]
         case InOrder() if not node.orders_ties:
             of = {each.reads for each in node.functions if each.reads}
             return [(names & below[0]) | {*node.keys, *dict(node.order)} | of]

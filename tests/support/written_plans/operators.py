@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.written_plans.thresholds import above, below
 
-from deltamark.dataflow.language.collection import source
+from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.language.expr import col, count, when
 from deltamark.dataflow.language.picks import first, last, median, quantile_cont, quantile_disc
 from deltamark.dataflow.language.windows import (
@@ -27,6 +27,7 @@ from deltamark.dataflow.language.windows import (
     running_sum,
     values_between,
 )
+from deltamark.dataflow.operators.repeat import Repeat
 from deltamark.dataflow.sql.query import sql
 from deltamark.dataflow.types import BOOL, SHORT, TEXT, code_type, date_type, integer
 
@@ -169,6 +170,8 @@ OPERATORS = {
     "joins-of-one-arrangement-by-filters": filtered[0].concat(*filtered[1:]),
     "join-with-itself": items.join(renamed, on="key"),
     "join-with-its-own-count": items.join(items.count(by="key"), on="key"),
+    "repeat": Collection(Repeat.of(items.count(by=("key", "value")).node, "count")),
+    "join-that-multiplies": sold.join(others.select("key"), on="key").select("value", "word"),
     "cross": items.cross(labels),
     "cross-with-one-row": items.cross(others.aggregate(sum=col.amount.sum())),
     "semijoin": items.semijoin(others, on="key"),

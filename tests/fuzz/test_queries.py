@@ -14,12 +14,15 @@ from support.random_plans.choices import Seeded
 
 from deltamark.dataflow.sql.query import sql
 from deltamark.dataflow.types import DOUBLE, Field, Schema, integer
+from deltamark.errors import DeltamarkError
 from fuzz.example import WrongError
 from fuzz.queries import example
 from fuzz.queries.answers import differences
 from fuzz.queries.doubles import exact_sum, moment
 from fuzz.queries.example import Queries, query_example
 from fuzz.queries.parts import Part, clause, listed, simpler
+from fuzz.queries.recomputed import database
+from fuzz.queries.selects import MAY_FAIL
 from fuzz.queries.subqueries import OF_ROWS
 from fuzz.queries.tables import ROWS, Table
 from fuzz.tally import TALLY
@@ -56,7 +59,7 @@ SHARE = 0.03
 def _own_database():
     """Close the database of a test: child processes of the next one cannot."""
     yield
-    example.database.cache_clear()
+    database.cache_clear()
 
 
 def explored(seed, examples):
@@ -116,7 +119,7 @@ def test_a_wrong_front_end_is_found_and_shown_by_a_small_query(monkeypatch, cons
     monkeypatch.setattr(example, "sql", lambda text, relations: sql(text.replace(*WRONG[construct]), relations))
     monkeypatch.setattr("fuzz.watch.MAX_SHRUNK", 1)
     seed = next(each for each in short_examples() if is_wrong(each, construct))
-    example.database.cache_clear()  # child processes cannot close the database of their parent
+    database.cache_clear()  # child processes cannot close the database of their parent
     found, said = explored(seed, 1)
     assert "another answer" in {failure.what for failure in found.failures}
     smallest = min(said.split("attempts:")[1:], key=len)
@@ -225,7 +228,7 @@ GROWING = Table("t", Schema((Field("a", integer(0, 9)),), ROWS), (), CHANGES)
 
 
 def test_a_subquery_with_several_rows_must_fail_at_their_time():
-    assert run(SEVERAL, GROWING)["queries: with several rows in a subquery"] == 1
+    assert run(SEVERAL, GROWING)["errors that are due: more than one row where one is allowed"] == 1
 
 
 def test_an_engine_that_misses_several_rows_is_found(monkeypatch):
@@ -233,3 +236,44 @@ def test_an_engine_that_misses_several_rows_is_found(monkeypatch):
     monkeypatch.setattr(example, "sql", lambda _, relations: sql(text, relations))
     with pytest.raises(WrongError, match="no error: at time 4"):
         run(SEVERAL, GROWING)
+
+
+ROOT_OF = "CAST(sqrt(a - 1) AS BIGINT)"
+OUT_OF_RANGE = "errors that are due: a DOUBLE outside the range of a cast"
+WITH_ROOT = Part("query", ("SELECT a AS x, ", Part("int", (ROOT_OF,), MAY_FAIL), " AS y FROM t"))
+WITH_ZERO = Table("t", Schema((Field("a", integer(0, 9)),), ROWS), (), (((2,), 0, 1), ((0,), 4, 1), ((0,), 6, -1)))
+
+
+def test_an_error_is_due_if_duckdb_leaves_its_query_out():
+    one, other = WITH_ROOT, Part("query", ("SELECT a, a FROM t WHERE a > 5",))
+    text = Part("query", ("(", one, ") INTERSECT (", other, ")"))
+    assert run(text, WITH_ZERO)[OUT_OF_RANGE] == 1
+
+
+def test_an_error_is_due_for_a_row_that_comes_and_goes_within_a_time():
+    passing = replace(WITH_ZERO, stream=(((2,), 0, 1), ((0,), 4, 1), ((0,), 4, -1)))
+    assert run(WITH_ROOT, passing)["queries: compared"] == 1
+
+
+def test_an_error_is_due_for_a_number_that_only_duckdb_has():
+    wide = Table("t", Schema((Field("w", integer(-(2**62), 2**62)),), ROWS), (), (((2**61,), 0, 1),))
+    found = run(Part("query", ("SELECT sum(w) * 4 AS x FROM t",)), wide)
+    assert found["errors that are due: a number needs more than 64 bits"] == 1
+
+
+def test_an_error_that_no_query_of_the_text_has_is_a_failure(monkeypatch):
+    monkeypatch.setattr(example, "sql", lambda _, relations: sql(str(WITH_ROOT), relations))
+    with pytest.raises(DeltamarkError, match="a DOUBLE outside the range of a cast"):
+        run(Part("query", ("SELECT a AS x, 7 AS y FROM t",)), WITH_ZERO)
+
+
+def test_an_answer_may_leave_out_a_value_with_an_error(monkeypatch):
+    monkeypatch.setattr(example, "sql", lambda _, relations: sql("SELECT a AS x FROM t", relations))
+    text = Part("query", ("SELECT x FROM (", WITH_ROOT, ") AS q WHERE y IS NULL OR y > -1"))
+    assert run(text, WITH_ZERO)["queries: times"] == len({0, 4, 6})
+
+
+def test_an_answer_that_needs_a_value_with_an_error_is_a_failure(monkeypatch):
+    monkeypatch.setattr(example, "sql", lambda _, relations: sql("SELECT a AS x, 1 AS y FROM t", relations))
+    with pytest.raises(WrongError, match="another answer: at time 4"):
+        run(WITH_ROOT, WITH_ZERO)

@@ -34,11 +34,20 @@ NESTED = "nested set operation"
 PARENTHESES = "parentheses of a set operation"
 """Constructs of set operations: an operand is another one, and each operand is in parentheses."""
 
-UNSUPPORTED = {
-    "int": (("CAST(sqrt(", ") AS BIGINT)"), ("sum(DISTINCT ", ") OVER (ORDER BY 1 ROWS 1 PRECEDING)"), ("(", " ** 2)")),
-    "text": (("reverse(", ")"), ("array_to_string([", "], 'a')")),
+MAY_FAIL = "CAST that may fail"
+"""The construct of a value that has an error for some rows."""
+
+SELDOM = {
+    "int": (
+        (MAY_FAIL, "CAST(sqrt(", ") AS BIGINT)"),
+        ("unsupported", "sum(DISTINCT ", ") OVER (ORDER BY 1 ROWS 1 PRECEDING)"),
+        ("**", "(", " ** 2)"),
+    ),
+    "text": (("unsupported", "reverse(", ")"), ("unsupported", "array_to_string([", "], 'a')")),
 }
-"""The words before and after an expression of each sort that make the query a refused one."""
+"""Constructs that few items have, by the sort of the item, with the words before and after an expression: an error for
+some rows, or for the text, or a DOUBLE.
+"""
 
 OVER = " OVER ("
 
@@ -168,10 +177,10 @@ def _items(w: Writer, sorts: Sequence[str], scope: Scope) -> Query:
         if scope.rows is None and scope.outer is None and windows.can_be_drawn(sort, scope) and w.chance(12):
             item = item if has_window else windows.call(w, sort, scope)
         if (
-            sort in UNSUPPORTED and w.chance(2, "unsupported") and OVER not in str(item)
+            sort in SELDOM and w.chance(2, "unsupported") and OVER not in str(item)
         ):  # calls over windows cannot be nested
-            before, after = w.pick(UNSUPPORTED[sort])
-            item = Part(sort, (before, item, after), "unsupported")
+            construct, before, after = w.pick(SELDOM[sort])
+            item = Part(sort, (before, item, after), construct)
         items.append(Part("item", (item, f" AS {name}")))
         columns.append(Named(name, sort))
     return listed(items), columns

@@ -44,7 +44,11 @@ CONSTRUCTS = {
     "WITH RECURSIVE", "rows compared by =", "IN list of rows",
     "median", "quantile_disc in order", "first in order", "any_value in order", "arg_max in order", "bit_and",
     "bit_xor", "stddev_samp", "var_pop", "string_agg in order", "timestamp - timestamp", "sqrt",
-    "moment of doubles", "months of a column", "scalar subquery of rows",
+    "moment of doubles", "months of a column", "scalar subquery of rows", "CAST that may fail", "DISTINCT ON", "USING",
+    "last in order", "arg_min in order", "percentile_disc in order", "percent_rank() OVER", "cume_dist() OVER",
+    "quantile_disc of a partition", "arg_max of a partition", "CAST of a DOUBLE AS BIGINT", "CAST AS FLOAT",
+    "% of a DOUBLE", "week", "date_diff of dates", "epoch_ms", "hour of a TIME", "time_bucket", "days of a column",
+    "regexp_matches", "~", "SIMILAR TO", "ifnull",
 }  # fmt: skip
 
 OF_DOUBLES = {

@@ -71,9 +71,7 @@ def _is_wide(value: object) -> bool:
     return isinstance(value, int) and abs(value) > LARGEST
 
 
-def answers(
-    query: Part, tables: Sequence[Table], times: Sequence[int], *, optimized: bool = True
-) -> dict[int, Answer]:
+def answers(query: Part, tables: Sequence[Table], times: Sequence[int], *, optimized: bool = True) -> dict[int, Answer]:
     """Return the answers of DuckDB at those of some times at which it has one.
 
     Where it raises an error of a value, the answer is the one with NULL in the place of the value.

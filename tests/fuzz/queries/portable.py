@@ -33,7 +33,8 @@ PORTABLE = frozenset({
 
 NEVER = frozenset({
     "SEMI JOIN", "ANTI JOIN", "LATERAL", "VALUES", "range", "many joins", "WITH RECURSIVE", "QUALIFY", "ROLLUP", "CUBE",
-    "GROUPING SETS", "AS MATERIALIZED", "AS NOT MATERIALIZED", "SELECT *", "unsupported", "nested set operation",
+    "GROUPING SETS", "DISTINCT ON", "USING", "AS MATERIALIZED", "AS NOT MATERIALIZED", "SELECT *", "unsupported",
+    "nested set operation",
     "parentheses of a set operation", "float", "wide", "moment",
 })  # fmt: skip
 """Choices of the generator that no text for engines of others has."""

@@ -44,6 +44,8 @@ SELDOM = {
         ("**", "(", " ** 2)"),
     ),
     "text": (("unsupported", "reverse(", ")"), ("unsupported", "array_to_string([", "], 'a')")),
+    "decimal": ((MAY_FAIL, "CAST(CAST(", " AS DOUBLE) AS DECIMAL(4, 2))"),),
+    "float": ((MAY_FAIL, "CAST(CAST(", " AS DECIMAL(9, 2)) AS DOUBLE)"),),
 }
 """Constructs that few items have, by the sort of the item, with the words before and after an expression: an error for
 some rows, or for the text, or a DOUBLE.
@@ -116,6 +118,10 @@ def ordered(w: Writer, sorts: Sequence[str] | None, outer: Scope | None, nest: i
     given, columns = select(w, sorts, outer, nest)
     places = w.choices.shuffled(range(1, len(columns) + 1))
     orders = [Part("order", (str(at), w.pick(["", " DESC", " DESC NULLS FIRST", " NULLS FIRST"]))) for at in places]
+    if sorts is None and outer is None and w.chance(20, "DISTINCT ON"):
+        keys = ", ".join(each.text for each in w.choices.picks(columns, least=1, most=2))
+        pieces = (f"SELECT DISTINCT ON ({keys}) * FROM (", given, ") AS q ORDER BY ", listed(orders))
+        return Part("query", pieces, "DISTINCT ON"), columns
     offset = clause(f" OFFSET {w.pick([1, 2])}") if w.chance(20) else NOTHING
     first = f" LIMIT {w.pick(range(1, most + 1))}"
     return Part("query", (given, " ORDER BY ", listed(orders), first, offset), "ORDER BY LIMIT"), columns
@@ -177,7 +183,7 @@ def _items(w: Writer, sorts: Sequence[str], scope: Scope) -> Query:
         if scope.rows is None and scope.outer is None and windows.can_be_drawn(sort, scope) and w.chance(12):
             item = item if has_window else windows.call(w, sort, scope)
         if (
-            sort in SELDOM and w.chance(2, "unsupported") and OVER not in str(item)
+            sort in SELDOM and w.chance(3, "unsupported") and OVER not in str(item)
         ):  # calls over windows cannot be nested
             construct, before, after = w.pick(SELDOM[sort])
             item = Part(sort, (before, item, after), construct)
@@ -266,10 +272,12 @@ def source(w: Writer, nest: int) -> tuple[Part, Scope]:
     if w.chance(2, "many joins") and any(each.sort != "double" for each in columns):
         return _many(w, part, columns, nest)
     links: list[Part] = []
+    separate = False  # whether a comma precedes, which binds less than a join, so that USING finds no columns before it
     for _ in range(0 if w.avoided.issuperset(JOINS) else w.pick([0, 0, 0, 1, 1, 2, 3])):
         kind = w.weighted(JOINS)
         if nest > 0 and w.chance(4, "LATERAL"):
             part, columns = _lateral(w, part, columns, nest)
+            separate = True
             continue
         other, more = _table(w, nest)
         on = clause()
@@ -278,12 +286,23 @@ def source(w: Writer, nest: int) -> tuple[Part, Scope]:
         if kind == COMMA and pairs and w.chance(85):
             one, two = w.pick(pairs)
             links.append(Part("truth", (one.text, " = ", two.text), "joined in WHERE"))
-        if kind not in (COMMA, "CROSS JOIN"):
+        shared = _shared(columns, more)
+        if kind not in (COMMA, "CROSS JOIN") and shared and not separate and w.chance(10, "USING"):
+            on = Part("on", (f" USING ({w.pick(shared)})",), "USING")
+        elif kind not in (COMMA, "CROSS JOIN"):
             tests, construct = _join_condition(w, columns, more, both)
             on = Part("on", (" ON ", tests), construct)
         part = Part("table", (part, ", " if kind == COMMA else f" {kind} ", other, on), kind)
+        separate |= kind == COMMA
         columns = columns if kind in ("SEMI JOIN", "ANTI JOIN") else [*columns, *more]
     return part, Scope(tuple(columns), max(nest, 0), links=tuple(links))
+
+
+def _shared(left: Sequence[Named], right: Sequence[Named]) -> list[str]:
+    """Return the names that one column of each side has, which may be compared."""
+    names, others = ([each.text.partition(".")[2] for each in side] for side in (left, right))
+    pairs = [(one.text.partition(".")[2], other.text.partition(".")[2]) for one, other in pairs_of(left, right)]
+    return [name for name, other in pairs if name == other and names.count(name) == others.count(name) == 1]
 
 
 def _many(w: Writer, part: Part, columns: list[Named], nest: int) -> tuple[Part, Scope]:

@@ -23,7 +23,7 @@ from fuzz.queries.example import Queries, query_example
 from fuzz.queries.parts import Part, clause, listed, simpler
 from fuzz.queries.recomputed import database
 from fuzz.queries.selects import MAY_FAIL
-from fuzz.queries.subqueries import OF_ROWS
+from fuzz.queries.subqueries import OF_EACH, OF_ROWS
 from fuzz.queries.tables import ROWS, Table
 from fuzz.tally import TALLY
 from fuzz.watch import FuzzSettings, explore
@@ -44,7 +44,7 @@ CONSTRUCTS = {
     "WITH RECURSIVE", "rows compared by =", "IN list of rows",
     "median", "quantile_disc in order", "first in order", "any_value in order", "arg_max in order", "bit_and",
     "bit_xor", "stddev_samp", "var_pop", "string_agg in order", "timestamp - timestamp", "sqrt",
-    "moment of doubles", "months of a column", "scalar subquery of rows", "CAST that may fail", "DISTINCT ON", "USING",
+    "moment of doubles", "months of a column", OF_ROWS, OF_EACH, "CAST that may fail", "DISTINCT ON", "USING",
     "last in order", "arg_min in order", "percentile_disc in order", "percent_rank() OVER", "cume_dist() OVER",
     "quantile_disc of a partition", "arg_max of a partition", "CAST of a DOUBLE AS BIGINT", "CAST AS FLOAT",
     "% of a DOUBLE", "week", "date_diff of dates", "epoch_ms", "hour of a TIME", "time_bucket", "days of a column",
@@ -228,11 +228,18 @@ SEVERAL = Part("query", (
     "SELECT 1 AS x, ", Part("int", ("(", Part("query", ("SELECT a FROM t",)), ")"), OF_ROWS), " AS y",
 ))  # fmt: skip
 CHANGES = ((1,), 0, 1), ((2,), 4, 1)
+SEVERAL_ROWS = "errors that are due: more than one row where one is allowed"
 GROWING = Table("t", Schema((Field("a", integer(0, 9)),), ROWS), (), CHANGES)
 
 
 def test_a_subquery_with_several_rows_must_fail_at_their_time():
-    assert run(SEVERAL, GROWING)["errors that are due: more than one row where one is allowed"] == 1
+    assert run(SEVERAL, GROWING)[SEVERAL_ROWS] == 1
+
+
+def test_several_rows_for_a_row_of_the_query_around_are_due_at_their_time():
+    text = Part("query", ("SELECT a AS x, ", Part("int", ("(SELECT a FROM u WHERE u.a = t.a)",), OF_EACH), " FROM t"))
+    one = replace(GROWING, stream=(((2,), 0, 1),))
+    assert run(text, one, replace(GROWING, name="u", stream=(((2,), 0, 1), ((2,), 4, 1))))[SEVERAL_ROWS] == 1
 
 
 def test_an_engine_that_misses_several_rows_is_found(monkeypatch):

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
-from threading import Timer
+from threading import Event, Thread, get_ident
 from typing import Any
 
 import duckdb
@@ -24,8 +26,10 @@ MOST_ROWS = 50_000
 than checked kernels reserve.
 """
 
-LONG_SECONDS = 2.0
-"""The seconds after which DuckDB's joins count as large."""
+LONG_SECONDS, POLL_SECONDS = 2.0, 0.1
+"""The seconds of CPU time after which DuckDB's joins count as large, and those between two looks at this time. Other
+processes do not take it, so that examples are as large on a busy machine.
+"""
 
 
 class UnfitError(Exception):
@@ -74,21 +78,38 @@ def answer_of(text: str, tables: Sequence[Table], time: int, *, optimized: bool 
 
 def refuse_large(text: str, changed: Mapping[str, pa.Table]) -> None:
     """Refuse a query of which DuckDB makes many rows of the rows of all changes, with joins as the text has them."""
-    connection = database(optimized=False)
-    timer = Timer(LONG_SECONDS, connection.interrupt)
-    timer.start()
+    connection = database_of(changed, optimized=False)
     try:
-        database_of(changed, optimized=False).sql(text).limit(MOST_ROWS + 1).fetchall()
+        with _interrupted(connection):
+            connection.sql(text).limit(MOST_ROWS + 1).fetchall()
     except duckdb.InterruptException:
         raise UnfitError("many rows in a join") from None
     except duckdb.Error:  # as for a subquery with several rows
         database.cache_clear()
         return
-    finally:
-        timer.cancel()
     profile = json.loads(connection.get_profiling_information(format="json"))
     if max(map(_most_rows, profile.get("operator", [])), default=0) > MOST_ROWS:
         raise UnfitError("many rows in a join")
+
+
+@contextmanager
+def _interrupted(connection: duckdb.DuckDBPyConnection) -> Iterator[None]:
+    """Interrupt a database after some CPU time of this thread, in which its queries run."""
+    clock, done = time.pthread_getcpuclockid(get_ident()), Event()
+    end = time.clock_gettime(clock) + LONG_SECONDS
+
+    def watch() -> None:
+        while not done.wait(POLL_SECONDS):
+            if time.clock_gettime(clock) > end:
+                connection.interrupt()
+
+    thread = Thread(target=watch)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 def _most_rows(operator: dict[str, Any]) -> int:

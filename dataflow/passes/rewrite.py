@@ -23,6 +23,7 @@ from deltamark.dataflow.operators.linear import Concat, Filter, Negate, Project
 from deltamark.dataflow.operators.moving_threshold import MovingThreshold
 from deltamark.dataflow.operators.node import Node, is_unique, walk
 from deltamark.dataflow.passes.prune import prune
+from deltamark.dataflow.passes.settle import settled
 from deltamark.dataflow.plan.memo import kept
 from deltamark.dataflow.plan.term_sql import sql
 from deltamark.dataflow.plan.terms import (
@@ -50,7 +51,7 @@ from deltamark.dataflow.types import LARGEST, Field, Schema
 
 def rewrite(plans: Mapping[str, Node]) -> Mapping[str, Node]:
     """Rewrite plans, which are given and returned by name."""
-    return _with_early_terms(_with_moving_thresholds(plans))
+    return settled(_with_early_terms(_with_moving_thresholds(plans)))
 
 
 def _with_moving_thresholds(plans: Mapping[str, Node]) -> Mapping[str, Node]:

@@ -41,7 +41,7 @@ CONSTRUCTS = {
     "date +- INTERVAL", "CAST AS BIGINT", "CAST AS DECIMAL", "compared with ALL", "IN query of two columns",
     "two bounds", "two quotients", "count_if of a condition", "//", "%", "ROLLUP", "CUBE", "GROUPING SETS", "GROUPING",
     "range",
-    "WITH RECURSIVE", "rows compared by =", "IN list of rows",
+    "WITH RECURSIVE", "WITH RECURSIVE of two columns", "rows compared by =", "IN list of rows",
     "median", "quantile_disc in order", "first in order", "any_value in order", "arg_max in order", "bit_and",
     "bit_xor", "stddev_samp", "var_pop", "string_agg in order", "timestamp - timestamp", "sqrt",
     "moment of doubles", "months of a column", OF_ROWS, OF_EACH, "CAST that may fail", "DISTINCT ON", "USING",

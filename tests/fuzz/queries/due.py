@@ -4,9 +4,9 @@ An engine may leave out a value on which its answer does not depend. DuckDB and 
 optimizer of DuckDB drops a join with an empty side, and its joins do not read the rows of the other side. So the text
 decides, and no plan of it:
 
-- An error is due if a SELECT of the text has one, which DuckDB runs by itself and without its optimizer over the rows
-  that are live at the end of a time of the feed, or over those that are live within the feed. That a correlated scalar
-  subquery has several rows is due if DuckDB says so of the whole text at the same time, without its optimizer.
+- An error is due if a SELECT of the text has one, which DuckDB runs by itself, with or without its optimizer, over the
+  rows that are live at the end of a time of the feed, or over those that are live within the feed. That a correlated
+  scalar subquery has several rows is due if DuckDB says so of the whole text at the same time, without its optimizer.
 - An answer without an error is that of DuckDB with NULL in the place of a value that has an error.
 """
 
@@ -51,7 +51,12 @@ def is_due(error: DeltamarkError, query: Part, tables: Sequence[Table], times: S
         return False
     states = [{each.name: each.at(time) for each in tables} for time in times]
     states.append({each.name: each.during(times) for each in tables})
-    return any(_fails(text, rows) for text in _selects(query) for rows in states)
+    return any(
+        _fails(text, rows, optimized=optimized)
+        for text in _selects(query)
+        for rows in states
+        for optimized in (False, True)
+    )
 
 
 def _selects(query: Part) -> Iterator[str]:
@@ -62,10 +67,10 @@ def _selects(query: Part) -> Iterator[str]:
     yield from (before + str(part) for part, _ in placed(query) if part.sort == "query" and part is not query)
 
 
-def _fails(text: str, rows: Mapping[str, pa.Table]) -> bool:
+def _fails(text: str, rows: Mapping[str, pa.Table], *, optimized: bool) -> bool:
     """Return whether a query of some rows has an error, or a number of more than 64 bits, which DuckDB may have."""
     try:
-        found = database_of(rows, optimized=False).execute(text).fetchall()
+        found = database_of(rows, optimized=optimized).execute(text).fetchall()
     except OF_VALUES:
         return True
     except duckdb.Error:  # a correlated query does not run by itself

@@ -79,13 +79,13 @@ def whole(w: Writer) -> Part:
         parts.append(recursive)
     rest, _ = query(w, None, None, nest, doubles=True)
     uses = [str(rest).count(f"{name} AS") for name, _ in w.ctes]
-    word = "WITH RECURSIVE " if any(each.construct == "WITH RECURSIVE" for each in parts) else "WITH "
+    word = "WITH RECURSIVE " if any(each.construct.startswith("WITH RECURSIVE") for each in parts) else "WITH "
     before = clause(word, listed(parts), " ") if parts else NOTHING
     return Part("query", (before, rest), "CTE used twice" if max(uses, default=0) > 1 else "")
 
 
 def _recursive(w: Writer) -> Part | None:
-    """Draw a recursion along pairs of numbers, which ends because it makes no new ones."""
+    """Draw a recursion along pairs of numbers, which ends because it makes no new ones, or too deep ones."""
     pairs = [
         (table, one.text, other.text)
         for table, columns in w.tables
@@ -95,13 +95,24 @@ def _recursive(w: Writer) -> Part | None:
     ]
     if not pairs:
         return None
-    name, (first, _, begin), (table, here, there) = w.fresh("r"), w.pick(pairs), w.pick(pairs)
-    w.ctes.append((name, [Named("n", "int")]))
-    step = f"SELECT s.{there} FROM {name} JOIN {table} AS s ON n = s.{here}"
-    if w.chance(30):
-        step = f"{step} WHERE {w.pick(['', 'NOT '])}EXISTS (SELECT 1 FROM {first} AS q WHERE q.{begin} = s.{there})"
-    pieces = (f"{name}(n) AS (SELECT {begin} FROM {first} UNION {step})",)
-    return Part("cte", pieces, "WITH RECURSIVE")
+    name, (first, _, begin) = w.fresh("r"), w.pick(pairs)
+    named = w.pick([["n"], ["n"], ["n", "m"], ["n", "depth"]])
+    w.ctes.append((name, [Named(each, "int") for each in named]))
+    starts = {"n": begin, "m": begin, "depth": "0"}
+    ends = {"n": "", "m": ", m", "depth": ", depth + 1"}[named[-1]]
+    steps = []
+    for _ in range(w.pick([1, 1, 1, 2])):
+        table, here, there = w.pick(pairs)
+        tests = ["depth < 3"] if "depth" in named else []
+        if w.chance(30):
+            no = w.pick(["", "NOT "])
+            tests.append(f"{no}EXISTS (SELECT 1 FROM {first} AS q WHERE q.{begin} = s.{there})")
+        where = f" WHERE {' AND '.join(tests)}" if tests else ""
+        steps.append(f"SELECT s.{there}{ends} FROM {name} JOIN {table} AS s ON n = s.{here}{where}")
+    step = f"({' UNION ALL '.join(steps)})" if len(steps) > 1 else steps[0]
+    first_rows = f"SELECT {', '.join(starts[each] for each in named)} FROM {first}"
+    pieces = (f"{name}({', '.join(named)}) AS ({first_rows} UNION {step})",)
+    return Part("cte", pieces, "WITH RECURSIVE" if len(named) == 1 else "WITH RECURSIVE of two columns")
 
 
 def query(w: Writer, sorts: Sequence[str] | None, outer: Scope | None, nest: int, *, doubles: bool = False) -> Query:

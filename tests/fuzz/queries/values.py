@@ -184,7 +184,7 @@ COMPOSITES: dict[str, list[Make]] = {
         _call("int", "date_diff('hour', ", "moment moment", "date_diff of timestamps"),
         _call("int", "week(", "date", "week"),
         _call("int", "date_diff('month', ", "date date", "date_diff of dates"),
-        _call("int", "datediff('week', ", "date moment", "date_diff of dates"),
+        _call("int", "datediff('day', ", "date moment", "date_diff of dates"),
         _call("int", "minute(", "moment", "minute"),
         _call("int", "second(", "moment", "second"),
         _call("int", "microsecond(", "moment", "microsecond"),

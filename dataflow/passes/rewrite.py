@@ -26,6 +26,7 @@ from deltamark.dataflow.operators.moving_threshold import MovingThreshold
 from deltamark.dataflow.operators.node import Node, is_unique
 from deltamark.dataflow.passes.prune import prune
 from deltamark.dataflow.passes.repeats import with_counted_rows
+from deltamark.dataflow.passes.settle import settled
 from deltamark.dataflow.plan.memo import kept
 from deltamark.dataflow.plan.term_sql import sql
 from deltamark.dataflow.plan.terms import (
@@ -52,7 +53,7 @@ from deltamark.dataflow.types import LARGEST, Field, Schema
 
 def rewrite(plans: Mapping[str, Node]) -> Mapping[str, Node]:
     """Rewrite plans, which are given and returned by name."""
-    return _with_early_terms(with_counted_rows(_with_moving_thresholds(plans)))
+    return settled(_with_early_terms(with_counted_rows(_with_moving_thresholds(plans))))
 
 
 def _with_moving_thresholds(plans: Mapping[str, Node]) -> Mapping[str, Node]:

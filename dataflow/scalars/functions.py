@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import pairwise
@@ -14,12 +15,16 @@ from deltamark.dataflow.plan.terms import (
     TRUE,
     Add,
     Constant,
+    Equal,
     Less,
+    Or,
     Ratio,
     Subtract,
     Table,
     Term,
     When,
+    all_of,
+    double,
     number,
 )
 from deltamark.dataflow.scalars import doubles, numbers, times
@@ -28,7 +33,7 @@ from deltamark.dataflow.scalars.expressions import Call, Function, Interval
 from deltamark.dataflow.scalars.numbers import combined, of_number, of_whole_numbers, rounding, sum_of
 from deltamark.dataflow.scalars.problems import unsupported
 from deltamark.dataflow.scalars.texts import TEXT_FUNCTIONS
-from deltamark.dataflow.scalars.values import Value, constant, either, kind_of, value_of
+from deltamark.dataflow.scalars.values import Truth, Value, constant, either, kind_of, value_of
 from deltamark.dataflow.types import (
     EPOCH,
     FIRST_DAY,
@@ -295,6 +300,20 @@ def _of_two_doubles(name: str, sign: str) -> Function:
     return Function(name, compute)
 
 
+def _test_of_double(name: str, test: Callable[[Term], Term]) -> Function:
+    """Return a test of a number as a double. DuckDB makes one of `-x >= 1`, which is true of NaN."""
+
+    def compute(of: Call[object], value: Value) -> Truth:  # noqa: ARG001
+        missing = value.null is TRUE
+        return Truth(None, None, total=False) if missing else Truth.of(test(doubles.in_double(value.term)), value.null)
+
+    return Function(name, compute)
+
+
+def _is_finite(value: Term) -> Term:
+    return all_of([Less(double(-math.inf), value), Less(value, double(math.inf))])
+
+
 DOUBLE_FUNCTIONS = ("sqrt", "exp", "ln", "log10", "log2", "sin", "cos", "tan", "asin", "acos", "atan")
 
 
@@ -349,6 +368,8 @@ _OTHERS = (
     Function("trunc", of_number(numbers.truncated_to_whole, doubles.function("trunc"))),
     Function("greatest", partial(best_of, largest=True)), Function("least", partial(best_of, largest=False)),
     Function("date_part", _named_part("")), Function("date_trunc", _named_part("trunc ")),
+    _test_of_double("isnan", lambda value: Less(double(math.inf), value)), _test_of_double("isfinite", _is_finite),
+    _test_of_double("isinf", lambda value: Or(*(Equal(value, double(each)) for each in (math.inf, -math.inf)))),
     Function("date_diff", _date_diff), *map(_of_double, DOUBLE_FUNCTIONS), _of_two_doubles("pow", "**"),
     _of_two_doubles("atan2", "atan2"),
     *map(interval_of, times.LENGTHS), NORMALIZED, *(Function(name, _only_added) for name in MONTHS),

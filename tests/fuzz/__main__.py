@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import gc
 import random
+import signal
 import sys
 from collections.abc import Sequence
 from math import inf
@@ -89,4 +90,6 @@ def main(words: Sequence[str]) -> int:
 
 
 if __name__ == "__main__":
+    for each in (signal.SIGINT, signal.SIGTERM):  # a shell lets its jobs in the background ignore the first
+        signal.signal(each, signal.default_int_handler)
     sys.exit(main(sys.argv[1:]))

@@ -57,7 +57,8 @@ class Child:
         code = 1
         try:
             end_with(parent)
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            for each in (signal.SIGINT, signal.SIGTERM):  # the parent ends it; programs that it starts take them
+                signal.signal(each, lambda *_: None)
             os.close(self._pipe)
             task(self.board, lambda found: _send(send, found))
             code = 0

@@ -26,10 +26,10 @@ from fuzz.kinds import fuzz_engine
 from fuzz.queries import client as clients
 from fuzz.queries.client import Query, client, keeps_key, relation, single, typed
 from fuzz.queries.elsewhere import DELETIONS, Elsewhere, example_elsewhere, learnt
-from fuzz.queries.example import database
 from fuzz.queries.learned import Learnt
 from fuzz.queries.parts import Part, clause, listed, without
 from fuzz.queries.portable import PORTABLE, features, first_rows, is_total, portable
+from fuzz.queries.recomputed import database
 from fuzz.queries.tables import ROWS, Table
 from fuzz.tally import TALLY
 from fuzz.watch import FuzzSettings, explore

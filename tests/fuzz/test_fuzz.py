@@ -47,6 +47,23 @@ def test_random_plans_are_right_in_checked_kernels(checked_environment):
     assert f"from seed {seed} on" in done.stdout
 
 
+@pytest.mark.waits(20)
+def test_a_run_that_is_ended_prints_its_counts(checked_environment):
+    environment = {**checked_environment, "PYTHONHASHSEED": "0", "PYTHONPATH": "tests"}
+    words = [sys.executable, "-m", "fuzz", "SEED=1", "KINDS=queries", "SECONDS=600", "PROCESSES=1"]
+    with subprocess.Popen(
+        words, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        while not re.search(r"queries ([2-9]\d|\d{3})", process.stdout.readline()):
+            assert process.poll() is None
+        os.killpg(process.pid, signal.SIGTERM)
+        said = process.stdout.read()
+    assert process.returncode == 0, said
+    assert "failed" not in said
+    assert "interrupted\n" in said
+    assert "  constructs: " in said
+
+
 @each_kind
 def test_a_seed_is_always_the_same_example(kind):
     for seed in range(5):

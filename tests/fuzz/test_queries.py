@@ -14,13 +14,16 @@ from support.random_plans.choices import Seeded
 
 from deltamark.dataflow.sql.query import sql
 from deltamark.dataflow.types import DOUBLE, Field, Schema, integer
+from deltamark.errors import DeltamarkError
 from fuzz.example import WrongError
 from fuzz.queries import example
 from fuzz.queries.answers import differences
 from fuzz.queries.doubles import exact_sum, moment
 from fuzz.queries.example import Queries, query_example
 from fuzz.queries.parts import Part, clause, listed, simpler
-from fuzz.queries.subqueries import OF_ROWS
+from fuzz.queries.recomputed import database
+from fuzz.queries.selects import MAY_FAIL
+from fuzz.queries.subqueries import OF_EACH, OF_ROWS
 from fuzz.queries.tables import ROWS, Table
 from fuzz.tally import TALLY
 from fuzz.watch import FuzzSettings, explore
@@ -38,10 +41,14 @@ CONSTRUCTS = {
     "date +- INTERVAL", "CAST AS BIGINT", "CAST AS DECIMAL", "compared with ALL", "IN query of two columns",
     "two bounds", "two quotients", "count_if of a condition", "//", "%", "ROLLUP", "CUBE", "GROUPING SETS", "GROUPING",
     "range",
-    "WITH RECURSIVE", "rows compared by =", "IN list of rows",
+    "WITH RECURSIVE", "WITH RECURSIVE of two columns", "rows compared by =", "IN list of rows",
     "median", "quantile_disc in order", "first in order", "any_value in order", "arg_max in order", "bit_and",
     "bit_xor", "stddev_samp", "var_pop", "string_agg in order", "timestamp - timestamp", "sqrt",
-    "moment of doubles", "months of a column", "scalar subquery of rows",
+    "moment of doubles", "months of a column", OF_ROWS, OF_EACH, "CAST that may fail", "DISTINCT ON", "USING",
+    "last in order", "arg_min in order", "percentile_disc in order", "percent_rank() OVER", "cume_dist() OVER",
+    "quantile_disc of a partition", "arg_max of a partition", "CAST of a DOUBLE AS BIGINT", "CAST AS FLOAT",
+    "% of a DOUBLE", "week", "date_diff of dates", "epoch_ms", "hour of a TIME", "time_bucket", "days of a column",
+    "regexp_matches", "~", "SIMILAR TO", "ifnull",
 }  # fmt: skip
 
 OF_DOUBLES = {
@@ -56,7 +63,7 @@ SHARE = 0.03
 def _own_database():
     """Close the database of a test: child processes of the next one cannot."""
     yield
-    example.database.cache_clear()
+    database.cache_clear()
 
 
 def explored(seed, examples):
@@ -116,7 +123,7 @@ def test_a_wrong_front_end_is_found_and_shown_by_a_small_query(monkeypatch, cons
     monkeypatch.setattr(example, "sql", lambda text, relations: sql(text.replace(*WRONG[construct]), relations))
     monkeypatch.setattr("fuzz.watch.MAX_SHRUNK", 1)
     seed = next(each for each in short_examples() if is_wrong(each, construct))
-    example.database.cache_clear()  # child processes cannot close the database of their parent
+    database.cache_clear()  # child processes cannot close the database of their parent
     found, said = explored(seed, 1)
     assert "another answer" in {failure.what for failure in found.failures}
     smallest = min(said.split("attempts:")[1:], key=len)
@@ -188,10 +195,10 @@ def doubles_of(*values):
     return Table("t", Schema((Field("h", DOUBLE),), ROWS), (), tuple(((value,), 0, 1) for value in values))
 
 
-def run(text, table):
+def run(text, *tables):
     TALLY.clear()
-    feeds = [[time] for time in sorted({time for _, time, _ in table.stream})]
-    Queries(text, (table,), feeds, slice_rows=64, workers=1).run()
+    feeds = [[time] for time in sorted({time for each in tables for _, time, _ in each.stream})]
+    Queries(text, tables, feeds, slice_rows=64, workers=1).run()
     return TALLY
 
 
@@ -221,11 +228,18 @@ SEVERAL = Part("query", (
     "SELECT 1 AS x, ", Part("int", ("(", Part("query", ("SELECT a FROM t",)), ")"), OF_ROWS), " AS y",
 ))  # fmt: skip
 CHANGES = ((1,), 0, 1), ((2,), 4, 1)
+SEVERAL_ROWS = "errors that are due: more than one row where one is allowed"
 GROWING = Table("t", Schema((Field("a", integer(0, 9)),), ROWS), (), CHANGES)
 
 
 def test_a_subquery_with_several_rows_must_fail_at_their_time():
-    assert run(SEVERAL, GROWING)["queries: with several rows in a subquery"] == 1
+    assert run(SEVERAL, GROWING)[SEVERAL_ROWS] == 1
+
+
+def test_several_rows_for_a_row_of_the_query_around_are_due_at_their_time():
+    text = Part("query", ("SELECT a AS x, ", Part("int", ("(SELECT a FROM u WHERE u.a = t.a)",), OF_EACH), " FROM t"))
+    one = replace(GROWING, stream=(((2,), 0, 1),))
+    assert run(text, one, replace(GROWING, name="u", stream=(((2,), 0, 1), ((2,), 4, 1))))[SEVERAL_ROWS] == 1
 
 
 def test_an_engine_that_misses_several_rows_is_found(monkeypatch):
@@ -233,3 +247,43 @@ def test_an_engine_that_misses_several_rows_is_found(monkeypatch):
     monkeypatch.setattr(example, "sql", lambda _, relations: sql(text, relations))
     with pytest.raises(WrongError, match="no error: at time 4"):
         run(SEVERAL, GROWING)
+
+
+ROOT_OF = "CAST(sqrt(a - 1) AS BIGINT)"
+OUT_OF_RANGE = "errors that are due: a DOUBLE outside the range of a cast"
+WITH_ROOT = Part("query", ("SELECT a AS x, ", Part("int", (ROOT_OF,), MAY_FAIL), " AS y FROM t"))
+WITH_ZERO = Table("t", Schema((Field("a", integer(0, 9)),), ROWS), (), (((2,), 0, 1), ((0,), 4, 1), ((0,), 6, -1)))
+
+
+def test_an_error_is_due_if_duckdb_leaves_its_query_out():
+    text = Part("query", ("(", WITH_ROOT, ") INTERSECT (", Part("query", ("SELECT a, a FROM u",)), ")"))
+    assert run(text, WITH_ZERO, replace(WITH_ZERO, name="u", stream=()))[OUT_OF_RANGE] == 1
+
+
+def test_an_error_is_due_for_a_row_that_comes_and_goes_within_a_time():
+    passing = replace(WITH_ZERO, stream=(((2,), 0, 1), ((0,), 4, 1), ((0,), 4, -1)))
+    assert run(WITH_ROOT, passing)["queries: compared"] == 1
+
+
+def test_an_error_is_due_for_a_number_that_only_duckdb_has():
+    wide = Table("t", Schema((Field("w", integer(-(2**62), 2**62)),), ROWS), (), (((2**61,), 0, 1),))
+    found = run(Part("query", ("SELECT sum(w) * 4 AS x FROM t",)), wide)
+    assert found["errors that are due: a number needs more than 64 bits"] == 1
+
+
+def test_an_error_that_no_query_of_the_text_has_is_a_failure(monkeypatch):
+    monkeypatch.setattr(example, "sql", lambda _, relations: sql(str(WITH_ROOT), relations))
+    with pytest.raises(DeltamarkError, match="a DOUBLE outside the range of a cast"):
+        run(Part("query", ("SELECT a AS x, 7 AS y FROM t",)), WITH_ZERO)
+
+
+def test_an_answer_may_leave_out_a_value_with_an_error(monkeypatch):
+    monkeypatch.setattr(example, "sql", lambda _, relations: sql("SELECT a AS x FROM t", relations))
+    text = Part("query", ("SELECT x FROM (", WITH_ROOT, ") AS q WHERE y IS NULL OR y > -1"))
+    assert run(text, WITH_ZERO)["queries: times"] == len({0, 4, 6})
+
+
+def test_an_answer_that_needs_a_value_with_an_error_is_a_failure(monkeypatch):
+    monkeypatch.setattr(example, "sql", lambda _, relations: sql("SELECT a AS x, 1 AS y FROM t", relations))
+    with pytest.raises(WrongError, match="another answer: at time 4"):
+        run(WITH_ROOT, WITH_ZERO)

@@ -66,6 +66,8 @@ QUERIES = {
     "extremes": "SELECT k, min(g), max(g) FROM t GROUP BY k",
     "groups": "SELECT g, count(*), sum(h) FROM t GROUP BY g",
     "comparisons": "SELECT k, g < h, g = h, g IS DISTINCT FROM h, g >= 0.5, g IN (0.5, 3), g BETWEEN n AND m FROM t",
+    "negated": "SELECT k, -h < n FROM t WHERE -g >= 0.5",  # which is true of NaN
+    "tested": "SELECT k, isnan(g), isinf(h), isfinite(g), isnan(n / m) FROM t",
     "keys": "SELECT a.k, b.k FROM t a JOIN t b ON a.g = b.h",
     "left join": "SELECT a.k, b.g, b.h FROM t a LEFT JOIN t b ON a.g = b.h AND b.n > 0",
     "first": "SELECT g, h FROM t ORDER BY g DESC NULLS LAST, h LIMIT 2",
@@ -124,6 +126,28 @@ def test_the_answer_is_duckdbs_at_every_time(name, seed):
     query = Part("query", (QUERIES[name],))
     Queries(query, (changed,), cut(choices, TIMES), slice_rows=64, workers=1 + seed % 2).run()
     assert TALLY["queries: compared"] == 1, TALLY
+
+
+LEFT_OUT = {
+    "NOT EXISTS": "SELECT CAST(sqrt(a) AS BIGINT) AS x FROM t WHERE NOT EXISTS (SELECT 1 FROM v WHERE v.b = t.a)",
+    "NOT IN": "SELECT CAST(sqrt(a) AS BIGINT) AS x FROM t WHERE a NOT IN (SELECT b FROM v)",
+    "ANTI JOIN": "SELECT CAST(sqrt(a) AS BIGINT) AS x FROM t ANTI JOIN v ON b = a",
+    "a join above": "SELECT CAST(sqrt(q.a) AS BIGINT) AS x FROM (FROM t ANTI JOIN v ON b = a) q JOIN t u ON q.a = u.a",
+    "a sum": "SELECT sum(CAST(sqrt(a) AS BIGINT)) AS x FROM t LEFT JOIN v ON b = a WHERE b IS NULL",
+    "a left join": "SELECT CAST(sqrt(coalesce(b, -1) + 5) AS BIGINT) AS x FROM t LEFT JOIN v ON b > a WHERE a > 0",
+}
+SIGNED = {name: source(name, {column: integer(-9, 9)}, 100) for name, column in (("t", "a"), ("v", "b"))}
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("name", LEFT_OUT)
+def test_a_value_of_a_row_that_a_query_leaves_out_has_no_error(name, workers):
+    with closing(Dataflow(sql(LEFT_OUT[name], SIGNED), workers=workers)) as dataflow:
+        rows = {"t": Batch([0, 0], [1, 1], {"a": [4, -1]}), "v": Batch([0, 0], [1, 1], {"b": [-1, -1]})}
+        assert dataflow.feed(rows).columns["x"].tolist() == [2]
+        if name != "a left join":
+            with pytest.raises(DeltamarkError, match="a DOUBLE outside the range of a cast"):
+                dataflow.feed({"v": Batch([1, 1], [-1, -1], {"b": [-1, -1]})})
 
 
 DOUBLES = source("t", {"key": integer(0, 9), "x": DOUBLE}, rows=100)

@@ -9,6 +9,8 @@ from fuzz.queries.writer import Make, Scope, Writer
 SORTS = {"int": 5, "decimal": 2, "text": 2, "date": 2, "truth": 1, "float": 2, "wide": 1, "moment": 2}
 SIGNS = {"=": 5, "<": 3, ">": 2, "<=": 2, ">=": 2, "<>": 3}
 PATTERNS = ("'a%'", "'%long%'", "'_'", "'%b'", "'a_'", "''", "'%'", "'B\\_%' ESCAPE '\\'", "'%a%t%'", "'é_%'")
+EXPRESSIONS = ("'a.*t'", "'^[ab]'", "'(long|ant)$'", "'é.'", "'[^a-c]+ ?b?'", "''")
+"""Regular expressions."""
 
 
 def condition(w: Writer, scope: Scope, depth: int) -> Part:
@@ -105,6 +107,14 @@ def _has_piece(w: Writer, scope: Scope, depth: int) -> Part:
     return Part("truth", (f"{name}(", values.value(w, "text", scope, depth), f", {piece})"), name)
 
 
+def _matches(w: Writer, scope: Scope, depth: int) -> Part:
+    text, pattern = values.value(w, "text", scope, depth), w.pick(EXPRESSIONS)
+    if w.chance(40):
+        return Part("truth", ("regexp_matches(", text, f", {pattern})"), "regexp_matches")
+    sign = w.pick(["~", "SIMILAR TO", "NOT SIMILAR TO"])
+    return Part("truth", ("(", text, f" {sign} {pattern})"), sign)
+
+
 def _is_null(w: Writer, scope: Scope, depth: int) -> Part:
     _, (one,) = operands(w, scope, depth, 1)
     no = w.pick(["", "NOT "])
@@ -145,6 +155,6 @@ def _not(w: Writer, scope: Scope, depth: int) -> Part:
 
 CONNECTIVES: list[Make] = [_both("AND"), _both("AND"), _both("OR"), _both("OR"), _not, *values._common("truth")]
 TESTS: dict[Make, int] = {
-    comparison: 14, _between: 3, _two_bounds: 3, _in_list: 4, _like: 3, _like_a_value: 1, _has_piece: 1,
+    comparison: 14, _between: 3, _two_bounds: 3, _in_list: 4, _like: 3, _like_a_value: 1, _has_piece: 1, _matches: 1,
     _is_null: 3, _distinct: 3, _mixed: 1, _quotient: 1, _is_true: 1, _of_rows: 1, _cast: 1, _literal: 1, _interval: 1,
 }  # fmt: skip

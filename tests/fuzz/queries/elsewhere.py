@@ -25,10 +25,11 @@ from fuzz.example import WrongError
 from fuzz.queries import selects
 from fuzz.queries.answers import differences
 from fuzz.queries.client import DIGITS, Answer, Query, client
-from fuzz.queries.example import NAMES, Queries, UnfitError, answer_of, general, refuse_large, rows_at
+from fuzz.queries.example import Queries
 from fuzz.queries.learned import Learnt
 from fuzz.queries.parts import Part, placed
 from fuzz.queries.portable import LETTERS, NEVER, features, first_rows, is_total, portable
+from fuzz.queries.recomputed import NAMES, UnfitError, answer_of, general, refuse_large, rows_at
 from fuzz.queries.script import read_by_text, script
 from fuzz.queries.tables import Row, Table, table, values_of
 from fuzz.queries.writer import read_by

@@ -33,10 +33,10 @@ PORTABLE = frozenset({
 
 NEVER = frozenset({
     "SEMI JOIN", "ANTI JOIN", "LATERAL", "VALUES", "range", "many joins", "WITH RECURSIVE", "QUALIFY", "ROLLUP", "CUBE",
-    "GROUPING SETS", "AS MATERIALIZED", "AS NOT MATERIALIZED", "SELECT *", "unsupported", "nested set operation",
-    "parentheses of a set operation", "float", "wide", "moment",
+    "GROUPING SETS", "DISTINCT ON", "USING", "AS MATERIALIZED", "AS NOT MATERIALIZED", "SELECT *", "unsupported",
+    "nested set operation", "parentheses of a set operation", "float", "wide", "moment",
 })  # fmt: skip
-"""Choices of the generator that no text for engines of others has."""
+"""Choices of the generator that no text for engines of others has, some of which are sorts of values."""
 
 LETTERS = "abpdsx"
 """The beginnings of the names of columns that the protocol has types for."""
@@ -50,7 +50,8 @@ def portable(query: Part, avoided: frozenset[str]) -> Part | None:
 
     def is_bad(part: Part, clause: str) -> bool:
         names = _names(part, clause)
-        return not avoided.isdisjoint(names) or (bool(part.construct) and part.construct not in PORTABLE)
+        is_known = not part.construct or part.construct in PORTABLE
+        return part.sort in NEVER or not is_known or not avoided.isdisjoint(names)
 
     found = without(query, is_bad)
     return None if found is None else _with_nulls_last(found)

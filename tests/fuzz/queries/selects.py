@@ -34,11 +34,22 @@ NESTED = "nested set operation"
 PARENTHESES = "parentheses of a set operation"
 """Constructs of set operations: an operand is another one, and each operand is in parentheses."""
 
-UNSUPPORTED = {
-    "int": (("CAST(sqrt(", ") AS BIGINT)"), ("sum(DISTINCT ", ") OVER (ORDER BY 1 ROWS 1 PRECEDING)"), ("(", " ** 2)")),
-    "text": (("reverse(", ")"), ("array_to_string([", "], 'a')")),
+MAY_FAIL = "CAST that may fail"
+"""The construct of a value that has an error for some rows."""
+
+SELDOM = {
+    "int": (
+        (MAY_FAIL, "CAST(sqrt(", ") AS BIGINT)"),
+        ("unsupported", "sum(DISTINCT ", ") OVER (ORDER BY 1 ROWS 1 PRECEDING)"),
+        ("**", "(", " ** 2)"),
+    ),
+    "text": (("unsupported", "reverse(", ")"), ("unsupported", "array_to_string([", "], 'a')")),
+    "decimal": ((MAY_FAIL, "CAST(CAST(", " AS DOUBLE) AS DECIMAL(4, 2))"),),
+    "float": ((MAY_FAIL, "CAST(CAST(", " AS DECIMAL(9, 2)) AS DOUBLE)"),),
 }
-"""The words before and after an expression of each sort that make the query a refused one."""
+"""Constructs that few items have, by the sort of the item, with the words before and after an expression: an error for
+some rows, or for the text, or a DOUBLE.
+"""
 
 OVER = " OVER ("
 
@@ -68,13 +79,13 @@ def whole(w: Writer) -> Part:
         parts.append(recursive)
     rest, _ = query(w, None, None, nest, doubles=True)
     uses = [str(rest).count(f"{name} AS") for name, _ in w.ctes]
-    word = "WITH RECURSIVE " if any(each.construct == "WITH RECURSIVE" for each in parts) else "WITH "
+    word = "WITH RECURSIVE " if any(each.construct.startswith("WITH RECURSIVE") for each in parts) else "WITH "
     before = clause(word, listed(parts), " ") if parts else NOTHING
     return Part("query", (before, rest), "CTE used twice" if max(uses, default=0) > 1 else "")
 
 
 def _recursive(w: Writer) -> Part | None:
-    """Draw a recursion along pairs of numbers, which ends because it makes no new ones."""
+    """Draw a recursion along pairs of numbers, which ends because it makes no new ones, or too deep ones."""
     pairs = [
         (table, one.text, other.text)
         for table, columns in w.tables
@@ -84,13 +95,24 @@ def _recursive(w: Writer) -> Part | None:
     ]
     if not pairs:
         return None
-    name, (first, _, begin), (table, here, there) = w.fresh("r"), w.pick(pairs), w.pick(pairs)
-    w.ctes.append((name, [Named("n", "int")]))
-    step = f"SELECT s.{there} FROM {name} JOIN {table} AS s ON n = s.{here}"
-    if w.chance(30):
-        step = f"{step} WHERE {w.pick(['', 'NOT '])}EXISTS (SELECT 1 FROM {first} AS q WHERE q.{begin} = s.{there})"
-    pieces = (f"{name}(n) AS (SELECT {begin} FROM {first} UNION {step})",)
-    return Part("cte", pieces, "WITH RECURSIVE")
+    name, (first, _, begin) = w.fresh("r"), w.pick(pairs)
+    named = w.pick([["n"], ["n"], ["n", "m"], ["n", "depth"]])
+    w.ctes.append((name, [Named(each, "int") for each in named]))
+    starts = {"n": begin, "m": begin, "depth": "0"}
+    ends = {"n": "", "m": ", m", "depth": ", depth + 1"}[named[-1]]
+    steps = []
+    for _ in range(w.pick([1, 1, 1, 2])):
+        table, here, there = w.pick(pairs)
+        tests = ["depth < 3"] if "depth" in named else []
+        if w.chance(30):
+            no = w.pick(["", "NOT "])
+            tests.append(f"{no}EXISTS (SELECT 1 FROM {first} AS q WHERE q.{begin} = s.{there})")
+        where = f" WHERE {' AND '.join(tests)}" if tests else ""
+        steps.append(f"SELECT s.{there}{ends} FROM {name} JOIN {table} AS s ON n = s.{here}{where}")
+    step = f"({' UNION ALL '.join(steps)})" if len(steps) > 1 else steps[0]
+    first_rows = f"SELECT {', '.join(starts[each] for each in named)} FROM {first}"
+    pieces = (f"{name}({', '.join(named)}) AS ({first_rows} UNION {step})",)
+    return Part("cte", pieces, "WITH RECURSIVE" if len(named) == 1 else "WITH RECURSIVE of two columns")
 
 
 def query(w: Writer, sorts: Sequence[str] | None, outer: Scope | None, nest: int, *, doubles: bool = False) -> Query:
@@ -107,6 +129,10 @@ def ordered(w: Writer, sorts: Sequence[str] | None, outer: Scope | None, nest: i
     given, columns = select(w, sorts, outer, nest)
     places = w.choices.shuffled(range(1, len(columns) + 1))
     orders = [Part("order", (str(at), w.pick(["", " DESC", " DESC NULLS FIRST", " NULLS FIRST"]))) for at in places]
+    if sorts is None and outer is None and w.chance(20, "DISTINCT ON"):
+        keys = ", ".join(each.text for each in w.choices.picks(columns, least=1, most=2))
+        pieces = (f"SELECT DISTINCT ON ({keys}) * FROM (", given, ") AS q ORDER BY ", listed(orders))
+        return Part("query", pieces, "DISTINCT ON"), columns
     offset = clause(f" OFFSET {w.pick([1, 2])}") if w.chance(20) else NOTHING
     first = f" LIMIT {w.pick(range(1, most + 1))}"
     return Part("query", (given, " ORDER BY ", listed(orders), first, offset), "ORDER BY LIMIT"), columns
@@ -168,10 +194,10 @@ def _items(w: Writer, sorts: Sequence[str], scope: Scope) -> Query:
         if scope.rows is None and scope.outer is None and windows.can_be_drawn(sort, scope) and w.chance(12):
             item = item if has_window else windows.call(w, sort, scope)
         if (
-            sort in UNSUPPORTED and w.chance(2, "unsupported") and OVER not in str(item)
+            sort in SELDOM and w.chance(3, "unsupported") and OVER not in str(item)
         ):  # calls over windows cannot be nested
-            before, after = w.pick(UNSUPPORTED[sort])
-            item = Part(sort, (before, item, after), "unsupported")
+            construct, before, after = w.pick(SELDOM[sort])
+            item = Part(sort, (before, item, after), construct)
         items.append(Part("item", (item, f" AS {name}")))
         columns.append(Named(name, sort))
     return listed(items), columns
@@ -257,10 +283,12 @@ def source(w: Writer, nest: int) -> tuple[Part, Scope]:
     if w.chance(2, "many joins") and any(each.sort != "double" for each in columns):
         return _many(w, part, columns, nest)
     links: list[Part] = []
+    separate = False  # whether a comma precedes, which binds less than a join, so that USING finds no columns before it
     for _ in range(0 if w.avoided.issuperset(JOINS) else w.pick([0, 0, 0, 1, 1, 2, 3])):
         kind = w.weighted(JOINS)
         if nest > 0 and w.chance(4, "LATERAL"):
             part, columns = _lateral(w, part, columns, nest)
+            separate = True
             continue
         other, more = _table(w, nest)
         on = clause()
@@ -269,12 +297,23 @@ def source(w: Writer, nest: int) -> tuple[Part, Scope]:
         if kind == COMMA and pairs and w.chance(85):
             one, two = w.pick(pairs)
             links.append(Part("truth", (one.text, " = ", two.text), "joined in WHERE"))
-        if kind not in (COMMA, "CROSS JOIN"):
+        shared = _shared(columns, more)
+        if kind not in (COMMA, "CROSS JOIN") and shared and not separate and w.chance(10, "USING"):
+            on = Part("on", (f" USING ({w.pick(shared)})",), "USING")
+        elif kind not in (COMMA, "CROSS JOIN"):
             tests, construct = _join_condition(w, columns, more, both)
             on = Part("on", (" ON ", tests), construct)
         part = Part("table", (part, ", " if kind == COMMA else f" {kind} ", other, on), kind)
+        separate |= kind == COMMA
         columns = columns if kind in ("SEMI JOIN", "ANTI JOIN") else [*columns, *more]
     return part, Scope(tuple(columns), max(nest, 0), links=tuple(links))
+
+
+def _shared(left: Sequence[Named], right: Sequence[Named]) -> list[str]:
+    """Return the names that one column of each side has, which may be compared."""
+    names, others = ([each.text.partition(".")[2] for each in side] for side in (left, right))
+    pairs = [(one.text.partition(".")[2], other.text.partition(".")[2]) for one, other in pairs_of(left, right)]
+    return [name for name, other in pairs if name == other and names.count(name) == others.count(name) == 1]
 
 
 def _many(w: Writer, part: Part, columns: list[Named], nest: int) -> tuple[Part, Scope]:

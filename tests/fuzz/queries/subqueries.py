@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from fuzz.queries import conditions, selects, values
 from fuzz.queries.parts import NOTHING, Part, clause, listed
-from fuzz.queries.writer import Scope, Writer
+from fuzz.queries.writer import Named, Scope, Writer
 
 KINDS = {"exists": 4, "in": 4, "scalar": 3, "quantified": 1, "rows": 1}
 
@@ -14,12 +14,17 @@ KINDS = {"exists": 4, "in": 4, "scalar": 3, "quantified": 1, "rows": 1}
 OF_ROWS = "scalar subquery of rows"
 """The construct of a subquery that may have several rows. It reads tables alone, so that it can be run by itself."""
 
+OF_EACH = "scalar subquery of rows, correlated"
+"""The construct of a subquery that may have several rows for a row of the query around."""
+
 
 def scalar(w: Writer, sort: str, scope: Scope) -> Part:
-    """Draw a scalar subquery: an aggregate, or the first row by a total order."""
+    """Draw a scalar subquery: an aggregate, the first row by a total order, or rows."""
     if w.chance(5) and (rows := _of_rows(w, sort)) is not None:
         return rows
     outer = _visible(w, scope)
+    if outer is not None and w.chance(6) and (rows := _of_each(w, sort, outer)) is not None:
+        return rows
     if w.chance(20):
         query, _ = selects.ordered(w, [sort], outer, scope.nest - 1, most=1)
         return Part(sort, ("(", query, ")"), "scalar subquery with LIMIT 1")
@@ -46,6 +51,19 @@ def _of_rows(w: Writer, sort: str) -> Part | None:
     scope = Scope(tuple(named))
     where = clause(" WHERE ", conditions.condition(w, scope, 1)) if w.chance(85) else NOTHING
     return Part(sort, ("(", Part("query", (f"SELECT {column.text} FROM {name}", where)), ")"), OF_ROWS)
+
+
+def _of_each(w: Writer, sort: str, outer: Scope) -> Part | None:
+    """Draw a column of the rows of a table that match a row of the query around, which may be several."""
+    name, named = w.pick(w.tables)
+    alias = w.fresh("z")
+    columns = [Named(f"{alias}.{each.text}", each.sort) for each in named]
+    pairs, of = selects.pairs_of(columns, outer.columns), [each.text for each in columns if each.sort == sort]
+    if not pairs or not of:
+        return None
+    tests = [Part("truth", (f"{one.text} = {other.text}",)) for one, other in w.choices.picks(pairs, least=1, most=3)]
+    query = Part("query", (f"SELECT {w.pick(of)} FROM {name} AS {alias} WHERE ", listed(tests, " AND ")))
+    return Part(sort, ("(", query, ")"), OF_EACH)
 
 
 def _of_a_group(w: Writer, sort: str, outer: Scope, given: tuple[Part, Scope]) -> Part | None:

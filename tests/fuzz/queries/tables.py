@@ -136,6 +136,12 @@ class Table:
         """Return the rows that are live at a time."""
         return self._arrow([row for row, count in live(self.stream, time).items() for _ in range(count)])
 
+    def during(self, times: Sequence[int]) -> pa.Table:
+        """Return the rows that are live before some times, and those that are inserted at them."""
+        before = live(self.stream, min(times, default=0) - 1)
+        new = [row for row, at, diff in self.stream if at in times for _ in range(diff)]
+        return self._arrow([*(row for row, count in before.items() for _ in range(count)), *new])
+
     def changed(self) -> pa.Table:
         """Return the rows of all changes, of insertions and of deletions."""
         return self._arrow([row for row, _, _ in self.stream])

@@ -182,6 +182,17 @@ COMPOSITES: dict[str, list[Make]] = {
         _call("int", "hour(", "moment", "hour"),
         _call("int", "date_part('minute', ", "moment", "date_part"),
         _call("int", "date_diff('hour', ", "moment moment", "date_diff of timestamps"),
+        _call("int", "week(", "date", "week"),
+        _call("int", "date_diff('month', ", "date date", "date_diff of dates"),
+        _call("int", "datediff('day', ", "date moment", "date_diff of dates"),
+        _call("int", "minute(", "moment", "minute"),
+        _call("int", "second(", "moment", "second"),
+        _call("int", "microsecond(", "moment", "microsecond"),
+        _call("int", "epoch_ms(", "moment", "epoch_ms"),
+        _call("int", "hour(CAST(", "moment", "hour of a TIME", " AS TIME))"),
+        _call("int", "CAST(greatest(least(", "float", "CAST of a DOUBLE AS BIGINT", ", 1e6), -1e6) AS BIGINT)"),
+        _call("int", "CAST(trunc(", "decimal", "trunc", ") AS BIGINT)"),
+        _call("int", "ifnull(", "int int", "ifnull"),
         _elapsed,
     ],
     "decimal": [
@@ -196,6 +207,9 @@ COMPOSITES: dict[str, list[Make]] = {
         _call("decimal", "CAST(", "decimal", "CAST AS DECIMAL", " AS DECIMAL(18, 1))"),
         _call("decimal", "ceil(", "decimal", "ceil"),
         _call("decimal", "round(", "decimal 0|1", "round"),
+        _call("decimal", "CAST(greatest(least(", "float", "CAST of a DOUBLE AS DECIMAL",
+              ", 1e6), -1e6) AS DECIMAL(9, 1))"),
+        _call("decimal", "ifnull(", "decimal decimal", "ifnull"),
     ],
     "double": [
         _quotient,
@@ -219,6 +233,13 @@ COMPOSITES: dict[str, list[Make]] = {
         _call("float", "floor(", "float", "floor of a DOUBLE"),
         _call("float", "sqrt(abs(", "float", "sqrt", "))"),
         _call("float", "round(", "float 1", "round of a DOUBLE"),
+        _call("float", "round(", "float -1|2", "round of a DOUBLE"),
+        _call("float", "ceil(", "float", "ceil of a DOUBLE"),
+        _call("float", "trunc(", "float", "trunc of a DOUBLE"),
+        _call("float", "(", "float", "% of a DOUBLE", " % 0.75)"),
+        _call("float", "pow(", "int 2|3", "pow"),
+        _call("float", "CAST(CAST(", "float", "CAST AS FLOAT", " AS FLOAT) AS DOUBLE)"),
+        _call("float", "ifnull(", "float float", "ifnull"),
     ],
     "wide": _common("wide"),
     "moment": [
@@ -228,6 +249,10 @@ COMPOSITES: dict[str, list[Make]] = {
         _call("moment", "(TIMESTAMP '1992-01-31 10:00:00' + INTERVAL (greatest(least(", "int", "months of a column",
               ", 99), -99)) MONTH)"),
         _call("moment", "date_trunc('hour', ", "moment", "date_trunc of a timestamp"),
+        _call("moment", "time_bucket(INTERVAL '7 hours', ", "moment", "time_bucket"),
+        _call("moment", "date_trunc('week', ", "moment", "date_trunc of a timestamp"),
+        _call("moment", "(TIMESTAMP '1992-01-31 10:00:00' - INTERVAL (greatest(least(", "int", "days of a column",
+              ", 99), -99)) DAY)"),
         _call("moment", "CAST(", "date", "CAST AS TIMESTAMP", " AS TIMESTAMP)"),
     ],
     "date": [
@@ -240,6 +265,9 @@ COMPOSITES: dict[str, list[Make]] = {
         _call("date", "(", "date", "date - days", " - 31)"),
         _later,
         _call("date", "CAST(date_trunc('month', ", "date", "date_trunc", ") AS DATE)"),
+        _call("date", "CAST(date_trunc('quarter', ", "date", "date_trunc", ") AS DATE)"),
+        _call("date", "CAST(date_trunc('week', ", "date", "date_trunc", ") AS DATE)"),
+        _call("date", "ifnull(", "date date", "ifnull"),
     ],
     "text": [
         *_common("text"),
@@ -251,6 +279,8 @@ COMPOSITES: dict[str, list[Make]] = {
         _call("text", "lower(", "text", "lower"),
         _call("text", "trim(", "text", "trim"),
         _call("text", "ltrim(", "text", "ltrim", ", 'a ')"),
+        _call("text", "rtrim(", "text", "rtrim"),
+        _call("text", "ifnull(", "text text", "ifnull"),
         _call("text", "left(", "text 1|2", "left"),
         _call("text", "left(", "text 8|-1|-3", "left of any length"),
         _call("text", "right(", "text 0|1|9|-2", "right"),
@@ -285,7 +315,11 @@ def aggregate(w: Writer, sort: str, rows: Scope) -> Part:
     return Part(sort, pieces, "FILTER")
 
 
-ORDERED = ("quantile_disc({}, 0.3)", "any_value({} ORDER BY {})", "first({0} ORDER BY {1}, {0})", "arg_max({0}, {0})")
+ORDERED = (
+    "quantile_disc({}, 0.3)", "any_value({} ORDER BY {})", "first({0} ORDER BY {1}, {0})", "arg_max({0}, {0})",
+    "last({0} ORDER BY {1}, {0})", "arg_min({0}, {0})", "min_by({0}, {0})", "first({0} ORDER BY {1} DESC, {0} DESC)",
+    "percentile_disc(0.75) WITHIN GROUP (ORDER BY {0})",
+)  # fmt: skip
 """Aggregates of a column in an order that leaves no choice between different values."""
 OF_TEXTS = ("string_agg({0}, '; ' ORDER BY {1} DESC, {0})", "string_agg(DISTINCT {0}, '' ORDER BY {0})")
 
@@ -322,15 +356,22 @@ def _calls(w: Writer, sort: str, rows: Scope) -> Part:
             return Part("double", ("(", aggregate(w, of, rows), " / ", aggregate(w, "int", rows), ")"), "sum / count")
         distinct = "DISTINCT " if w.chance(10) else ""
         if w.chance(25):
-            name = w.pick(["median", "stddev_samp", "var_pop"])
-            call = Part("double", (f"{name}({distinct}", value(w, "int", rows, depth), ")"), name)
+            name = w.pick(["median", "stddev_samp", "var_pop", "median", "quantile_cont", "covar_samp"])
+            more: tuple[str | Part, ...] = (", 0.25",) if name == "quantile_cont" else ()
+            if name == "covar_samp":
+                more = (", ", value(w, "int", rows, depth))
+            call = Part("double", (f"{name}({distinct}", value(w, "int", rows, depth), *more, ")"), name)
             if rows.of("float") and w.chance(50):  # DuckDB has no moments of infinite values
                 name, of = w.pick(["stddev_samp", "var_pop", "covar_samp", "corr"]), w.pick(rows.of("float"))
-                more = f", {of}" if name.startswith("co") else ""
+                twice = f", {of}" if name.startswith("co") else ""
                 call = Part(
-                    "double", (f"{name}({of}{more}) FILTER (WHERE {of} BETWEEN -9 AND 9)",), "moment of doubles"
+                    "double", (f"{name}({of}{twice}) FILTER (WHERE {of} BETWEEN -9 AND 9)",), "moment of doubles"
                 )
-            return call if name == "median" else Part("double", ("round(", call, ", 3)"), "rounded aggregate")
+            return (
+                call
+                if name in ("median", "quantile_cont")
+                else Part("double", ("round(", call, ", 3)"), "rounded aggregate")
+            )
         of = w.pick([of, "float"])
         construct = f"avg({distinct}x)" if of == "int" else f"avg({distinct}x) of {of}s"
         return Part("double", (f"avg({distinct}", value(w, of, rows, depth), ")"), construct)

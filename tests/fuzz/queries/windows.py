@@ -29,6 +29,14 @@ OFFSETS = (
     "RANGE BETWEEN 1 PRECEDING AND 2 FOLLOWING",
     "RANGE BETWEEN 1 FOLLOWING AND 3 FOLLOWING",
 )
+DAYS = (
+    "RANGE INTERVAL 1 DAY PRECEDING",
+    "RANGE BETWEEN INTERVAL 31 DAY PRECEDING AND INTERVAL 1 DAY FOLLOWING",
+    "RANGE BETWEEN INTERVAL 1 DAY FOLLOWING AND INTERVAL 60 DAY FOLLOWING",
+)
+"""Frames of values: their ends have distances from the value of the row."""
+OF_PARTITIONS = ("quantile_disc({0}, 0.3)", "arg_max({0}, {0})", "arg_min({0}, {0})", "any_value({0} ORDER BY {0})")
+"""Aggregates of whole partitions, which have no frames."""
 EXCLUSIONS = ("", "", "", " EXCLUDE CURRENT ROW", " EXCLUDE GROUP", " EXCLUDE TIES")
 SORTS = ("int", "decimal", "double", "date", "text", "truth", "float", "moment")
 
@@ -42,6 +50,13 @@ def can_be_drawn(sort: str, scope: Scope) -> bool:
 
 def call(w: Writer, sort: str, scope: Scope) -> Part:
     """Draw a function over a window."""
+    if sort == "double" and w.chance(30):
+        name = w.pick(["percent_rank()", "cume_dist()"])
+        return Part("double", (f"{name} OVER (", _window(w, scope, whole=False), ")"), f"{name} OVER")
+    if w.chance(15) and (columns := scope.of("int" if sort == "double" else sort)):
+        aggregate = "median({0})" if sort == "double" else w.pick(OF_PARTITIONS)
+        construct = f"{aggregate.partition('(')[0]} of a partition"
+        return Part(sort, (aggregate.format(w.pick(columns)), " OVER (", _partition(w, scope), ")"), construct)
     kinds = ["picked", "summary"] if sort != "text" else ["picked"]
     kind = w.pick([*kinds, "place"]) if sort == "int" else "summary" if sort == "double" else w.pick(kinds)
     if kind == "place":
@@ -93,16 +108,18 @@ def _picked(w: Writer, sort: str, scope: Scope) -> Part:
         name, offset = w.pick(["lag", "lead"]), w.pick(["", ", 1", ", 2"]) if not nulls else ""
         default = w.pick(["", f", {value}"]) if offset else ""
         return Part(sort, (f"{name}({value}{offset}{default}{nulls}) OVER (", window, ")"), f"{name} OVER")
-    name, place = w.pick([("first_value", ""), ("last_value", ""), ("nth_value", ", 2")])
+    name, place = w.pick([("first_value", ""), ("last_value", ""), ("nth_value", ", 2"), ("nth_value", ", 3")])
     frame = w.pick([*FRAMES, *RANGES[:1]])
     return Part(sort, (f"{name}({value}{place}{nulls}) OVER (", window, f" {frame})"), f"{name} OVER")
 
 
 def framed(w: Writer, scope: Scope) -> Part:
     """Draw a window with a frame."""
-    numbers = [each for each in scope.columns if each.sort == "int"]
+    numbers = [each for each in scope.columns if each.sort in ("int", "decimal", "date")]
     if numbers and w.chance(25):
-        order = f" ORDER BY {w.pick(numbers).text}{w.pick(DIRECTIONS)} {w.pick(OFFSETS)}{w.pick(EXCLUSIONS)}"
+        by = w.pick(numbers)
+        offsets = w.pick(DAYS if by.sort == "date" else OFFSETS)
+        order = f" ORDER BY {by.text}{w.pick(DIRECTIONS)} {offsets}{w.pick(EXCLUSIONS)}"
         return Part("window", (_partition(w, scope), order), "RANGE of offsets")
     if w.chance(50):
         frame = f" {w.pick(FRAMES)}{w.pick(EXCLUSIONS)}"

@@ -1,0 +1,119 @@
+"""The rule about errors of values, such as a double that is out of the range of its cast.
+
+An engine may leave out a value on which its answer does not depend. DuckDB and the engine leave out different ones: the
+optimizer of DuckDB drops a join with an empty side, and its joins do not read the rows of the other side. So the text
+decides, and no plan of it:
+
+- An error is due if a SELECT of the text has one, which DuckDB runs by itself, with or without its optimizer, over the
+  rows that are live at the end of a time of the feed, or over those that are live within the feed. That a correlated
+  scalar subquery has several rows is due if DuckDB says so of the whole text at the same time, without its optimizer.
+- An answer without an error is that of DuckDB with NULL in the place of a value that has an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from decimal import Decimal
+
+import duckdb
+import pyarrow as pa
+from support.reference.errors import (
+    LongSubstringError,
+    OutOfRangeError,
+    SeveralRowsError,
+    WideNumberError,
+    WideSumError,
+)
+
+from deltamark.dataflow.types import LARGEST
+from deltamark.errors import DeltamarkError
+from fuzz.queries.parts import Part, placed
+from fuzz.queries.recomputed import Answer, UnfitError, answer_of, database, database_of
+from fuzz.queries.selects import MAY_FAIL
+from fuzz.queries.tables import Table
+
+CAUSES = {each.cause for each in (WideNumberError, WideSumError, OutOfRangeError, LongSubstringError)}
+"""The causes of the errors of the engine that values have."""
+
+OF_VALUES = (duckdb.DataError, duckdb.InvalidInputException)
+"""DuckDB's errors of values."""
+
+SEVERAL_IN_DUCKDB = "More than one row returned by a subquery"
+
+
+def is_due(error: DeltamarkError, query: Part, tables: Sequence[Table], times: Sequence[int]) -> bool:
+    """Return whether the engine may raise an error in a feed of some times."""
+    if error.cause == SeveralRowsError.cause and error.time in times:
+        return has_several_rows(str(query), tables, error.time, optimized=False)
+    if error.cause not in CAUSES:
+        return False
+    states = [{each.name: each.at(time) for each in tables} for time in times]
+    states.append({each.name: each.during(times) for each in tables})
+    return any(
+        _fails(text, rows, optimized=optimized)
+        for text in _selects(query)
+        for rows in states
+        for optimized in (False, True)
+    )
+
+
+def _selects(query: Part) -> Iterator[str]:
+    """Yield a text, and each query in it behind the common table expressions of the text."""
+    first = str(query.pieces[0])
+    before = first if first.startswith("WITH ") else ""
+    yield str(query)
+    yield from (before + str(part) for part, _ in placed(query) if part.sort == "query" and part is not query)
+
+
+def _fails(text: str, rows: Mapping[str, pa.Table], *, optimized: bool) -> bool:
+    """Return whether a query of some rows has an error, or a number of more than 64 bits, which DuckDB may have."""
+    try:
+        found = database_of(rows, optimized=optimized).execute(text).fetchall()
+    except OF_VALUES:
+        return True
+    except duckdb.Error:  # a correlated query does not run by itself
+        database.cache_clear()
+        return False
+    return any(_is_wide(value) for row in found for value in row)
+
+
+def _is_wide(value: object) -> bool:
+    if isinstance(value, Decimal):
+        return abs(int("".join(map(str, value.as_tuple().digits)))) > LARGEST
+    return isinstance(value, int) and abs(value) > LARGEST
+
+
+def answers(query: Part, tables: Sequence[Table], times: Sequence[int], *, optimized: bool = True) -> dict[int, Answer]:
+    """Return the answers of DuckDB at those of some times at which it has one.
+
+    Where it raises an error of a value, the answer is the one with NULL in the place of the value.
+    """
+    text, defined = str(query), str(with_null(query))
+    found: dict[int, Answer] = {}
+    for time in times:
+        try:
+            found[time] = answer_of(text, tables, time, optimized=optimized)
+        except UnfitError as error:
+            if not isinstance(error.__cause__, OF_VALUES):
+                raise
+            if defined != text:
+                with suppress(UnfitError):
+                    found[time] = answer_of(defined, tables, time, optimized=optimized)
+    return found
+
+
+def has_several_rows(text: str, tables: Sequence[Table], time: int, *, optimized: bool = True) -> bool:
+    """Return whether DuckDB raises the error of a scalar subquery with several rows."""
+    try:
+        answer_of(text, tables, time, optimized=optimized)
+    except UnfitError as error:
+        return SEVERAL_IN_DUCKDB in str(error.__cause__)
+    return False
+
+
+def with_null(part: Part) -> Part:
+    """Return a text that has NULL in the places of values with an error."""
+    found = replace(part, pieces=tuple(each if isinstance(each, str) else with_null(each) for each in part.pieces))
+    return replace(found, pieces=("TRY(", *found.pieces, ")")) if part.construct == MAY_FAIL else found

@@ -73,7 +73,8 @@ final class Job implements AutoCloseable {
         exchange.release(batches, relations.keySet().stream()
             .collect(Collectors.toMap(name -> name, name -> ArrowRows.none(workers))));
         // all tasks run when the watermark of this empty batch has passed them
-        early = exchange.await(batches, end);
+        var opened = exchange.await(batches, end);
+        early = restored == null ? opened : new NetChanges();
     }
 
     /** Apply a batch; return its changes. */

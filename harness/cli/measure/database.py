@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -136,12 +135,12 @@ def _latency(con: Connection, views: dict[str, str], times: int) -> Laps:
         followed = [open_.enter_context(con.subscribe(name)) for name in views]
         statement = f"INSERT INTO {TABLE} VALUES ({', '.join('?' * len(rows[0]))})"  # noqa: S608 (names of ours)
         for number in range(times + WARM_UP):
-            wall, cpu = time.perf_counter(), time.process_time()
-            con.execute(statement, rows[number % len(rows)])
-            _read(followed)
+            with Stopwatch() as watch:
+                con.execute(statement, rows[number % len(rows)])
+                _read(followed)
             if number >= WARM_UP:
-                found.wall.append(time.perf_counter() - wall)
-                found.cpu.append(time.process_time() - cpu)
+                found.wall.append(watch.seconds)
+                found.cpu.append(watch.cpu)
     return found
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import psutil
 
 from deltamark.errors import DeltamarkError, unknown
+from deltamark.harness.benchmarks.benchmark import DEFAULT, benchmark
 from deltamark.harness.cli.commands import call, command
 from deltamark.harness.cli.options import words
 from deltamark.harness.cli.parser import Parser
@@ -98,8 +99,8 @@ def run(args: Namespace) -> int:
     """Measure all published numbers on one commit, the most important ones first.
 
     The records lie in results/commits/COMMIT. Ctrl-C or a file STOP there ends the run, and the same command resumes
-    it. Each step begins only on a quiet machine. Engines that are not set up are left out. `make readme` publishes the
-    records.
+    it. Each step begins only on a quiet machine. Engines and benchmarks that are not set up are left out. `make readme`
+    publishes the records.
 
     Exit code 2: an answer was wrong, or a cell failed.
     """
@@ -131,10 +132,14 @@ def run(args: Namespace) -> int:
 
 
 def _lines(step: str, results: Path) -> Iterator[list[str]]:
-    """Return the settings of a step's calls of `bench`, without engines that are not set up."""
+    """Return the settings of a step's calls of `bench`, without engines and benchmarks that are not set up."""
     ready = {*BUILT_IN, *every_engine()}
     for line in STEPS[step]:
         settings = dict(word.split("=") for word in line.split())
+        texts = benchmark(settings.get("BENCHMARK", DEFAULT)).texts
+        if texts and not texts.packages.are_ready:
+            warn(f"{step}: left out, because it is not set up: {texts.packages.name}; {texts.packages.command}")
+            continue
         engines = settings.get("ENGINES", ALL).split(",")
         kept = [each for each in engines if each in ready or each == ALL]
         if left_out := [each for each in engines if each not in kept]:

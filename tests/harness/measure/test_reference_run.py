@@ -50,6 +50,14 @@ def test_engines_that_are_not_set_up_are_left_out(called, monkeypatch, capsys):
     assert "one: left out, because it is not set up: flink" in capsys.readouterr().err
 
 
+def test_benchmarks_whose_packages_are_not_installed_are_left_out(called, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(reference, "STEPS", {"one": ["BENCHMARK=ssb SF=1", "BENCHMARK=tpcds SF=1"]})
+    monkeypatch.setattr("deltamark.harness.benchmarks.packages.INSTALLED", tmp_path)
+    assert main(["reference"]) == 0
+    assert [words[1] for words in called] == ["BENCHMARK=ssb"]
+    assert "one: left out, because it is not set up: tpcds; make packages BENCHMARK=tpcds" in capsys.readouterr().err
+
+
 def test_ctrl_c_ends_the_run(called, monkeypatch):
     monkeypatch.setattr(reference, "STEPS", {"one": ["SF=1", "SF=10"]})
     monkeypatch.setattr(f"{MODULE}.call", lambda words: called.append(words) or 130)

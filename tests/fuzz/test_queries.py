@@ -6,6 +6,7 @@ import datetime as dt
 import re
 from collections import Counter
 from dataclasses import replace
+from math import inf
 
 import duckdb
 import numpy as np
@@ -16,12 +17,12 @@ from deltamark.dataflow.sql.query import sql
 from deltamark.dataflow.types import DOUBLE, Field, Schema, integer
 from deltamark.errors import DeltamarkError
 from fuzz.example import WrongError
-from fuzz.queries import example
+from fuzz.queries import example, recomputed
 from fuzz.queries.answers import differences
 from fuzz.queries.doubles import exact_sum, moment
 from fuzz.queries.example import Queries, query_example
 from fuzz.queries.parts import Part, clause, listed, simpler
-from fuzz.queries.recomputed import database
+from fuzz.queries.recomputed import UnfitError, database
 from fuzz.queries.selects import MAY_FAIL
 from fuzz.queries.subqueries import OF_EACH, OF_ROWS
 from fuzz.queries.tables import ROWS, Table
@@ -166,6 +167,13 @@ def test_a_query_whose_group_is_a_constant_of_a_call_is_unfit():
     TALLY.clear()
     replace(drawn, query=Part("query", (text,))).run()
     assert TALLY == {"unfit: a group is a constant of a call": 1}
+
+
+def test_a_query_whose_rows_do_not_fit_in_memory_is_unfit(monkeypatch):
+    monkeypatch.setattr(recomputed, "LONG_SECONDS", inf)
+    monkeypatch.setattr(recomputed, "MOST_MEMORY", "64MB")
+    with pytest.raises(UnfitError, match="many rows in a join"):
+        recomputed.refuse_large("SELECT list(a.x) FROM range(10000) AS a(x), range(10000) AS b(x)", {})
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,10 @@ processes do not take it, so that examples are as large on a busy machine.
 """
 
 
+MOST_MEMORY = "1GB"
+"""The memory of DuckDB. Joins that need more count as large, too."""
+
+
 class UnfitError(Exception):
     """A query that is no example: DuckDB raises an error for some rows, or gives several answers; or joins are huge."""
 
@@ -43,7 +47,7 @@ def general(text: str) -> str:
 
 @cache
 def database(*, optimized: bool) -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(config={"threads": 1})
+    connection = duckdb.connect(config={"threads": 1, "memory_limit": MOST_MEMORY})
     add_functions(connection)
     if not optimized:
         connection.execute("PRAGMA disable_optimizer")
@@ -82,7 +86,7 @@ def refuse_large(text: str, changed: Mapping[str, pa.Table]) -> None:
     try:
         with _interrupted(connection):
             connection.sql(text).limit(MOST_ROWS + 1).fetchall()
-    except duckdb.InterruptException:
+    except (duckdb.InterruptException, duckdb.OutOfMemoryException):
         raise UnfitError("many rows in a join") from None
     except duckdb.Error:  # as for a subquery with several rows
         database.cache_clear()

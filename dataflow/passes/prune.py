@@ -6,7 +6,7 @@ in the number of nodes and columns, except for the row estimates of joins whose 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from deltamark.dataflow.operators.by_key import OwnInputs
@@ -26,6 +26,17 @@ class Pruned:
     nodes: tuple[Node, ...]
     columns: Mapping[Node, tuple[str, ...]]
     looping: frozenset[Node]
+
+    def replaced(self, change: Callable[[Node, Node], Node]) -> Mapping[str, Node]:
+        """Return plans in which each node is replaced, inputs first.
+
+        change: gets a node and the same node over its new inputs, and returns what takes its place.
+        """
+        new: dict[Node, Node] = {}
+        for node in self.nodes:
+            inputs = [new.get(each, each) for each in node.inputs]
+            new[node] = change(node, node if inputs == list(node.inputs) else node.with_inputs(inputs))
+        return {name: new[plan] for name, plan in self.plans.items()}
 
 
 def prune(plans: Mapping[str, Node], reads: JoinReads | None = None) -> Pruned:

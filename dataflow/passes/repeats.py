@@ -29,13 +29,13 @@ LEAST_COPIES = 2
 def with_counted_rows(plans: Mapping[str, Node]) -> Mapping[str, Node]:
     """Count the rows of which joins read no more than their number."""
     pruned = prune(plans)
-    new: dict[Node, Node] = {}
-    for node in pruned.nodes:
-        inputs = [new.get(each, each) for each in node.inputs]
-        new[node] = node if inputs == list(node.inputs) else node.with_inputs(inputs)
-        if isinstance(node, Join) and node not in pruned.looping:
-            new[node] = _with_counts(node, inputs, pruned.columns[node])
-    return {name: new[plan] for name, plan in plans.items()}
+
+    def counted(old: Node, node: Node) -> Node:
+        if not isinstance(old, Join) or old in pruned.looping:
+            return node
+        return _with_counts(old, node.inputs, pruned.columns[old])
+
+    return pruned.replaced(counted)
 
 
 def _with_counts(old: Join, inputs: Sequence[Node], required: Sequence[str]) -> Node:

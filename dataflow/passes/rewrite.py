@@ -59,13 +59,11 @@ def rewrite(plans: Mapping[str, Node]) -> Mapping[str, Node]:
 def _with_moving_thresholds(plans: Mapping[str, Node]) -> Mapping[str, Node]:
     """Replace the comparisons that a moving threshold can maintain."""
     pruned = prune(plans)
-    new: dict[Node, Node] = {}
-    for node in pruned.nodes:
-        inputs = [new.get(each, each) for each in node.inputs]
-        new[node] = node if inputs == list(node.inputs) else node.with_inputs(inputs)
-        if isinstance(node, Filter) and node not in pruned.looping:
-            new[node] = _as_threshold(new[node], pruned.columns[node]) or new[node]
-    return {name: new[plan] for name, plan in plans.items()}
+
+    def compared(old: Node, node: Node) -> Node:
+        return node if old in pruned.looping else _as_threshold(node, pruned.columns[old]) or node
+
+    return pruned.replaced(compared)
 
 
 @dataclass(frozen=True)
@@ -236,13 +234,11 @@ def _factors(term: Term) -> Iterator[Term]:
 def _with_early_terms(plans: Mapping[str, Node]) -> Mapping[str, Node]:
     """Compute terms below joins where that saves columns."""
     pruned = prune(plans)
-    new: dict[Node, Node] = {}
-    for node in pruned.nodes:
-        inputs = [new.get(each, each) for each in node.inputs]
-        new[node] = node if inputs == list(node.inputs) else node.with_inputs(inputs)
-        if node not in pruned.looping:
-            new[node] = _with_terms_below(new[node], pruned.columns[node])
-    result = {name: new[plan] for name, plan in plans.items()}
+
+    def with_early(old: Node, node: Node) -> Node:
+        return node if old in pruned.looping else _with_terms_below(node, pruned.columns[old])
+
+    result = pruned.replaced(with_early)
     return plans if result == plans else _with_early_terms(result)
 
 

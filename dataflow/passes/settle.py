@@ -25,12 +25,7 @@ def settled(plans: Mapping[str, Node]) -> Mapping[str, Node]:
     antijoins = {each for node in failing for each in _antijoins_below(node)} - pruned.looping
     if not antijoins:
         return plans
-    new: dict[Node, Node] = {}
-    for node in pruned.nodes:
-        inputs = [new.get(each, each) for each in node.inputs]
-        kept = node if inputs == list(node.inputs) else node.with_inputs(inputs)
-        new[node] = Consolidate(kept, schema=kept.schema) if node in antijoins else kept
-    return {name: new[plan] for name, plan in plans.items()}
+    return pruned.replaced(lambda old, node: Consolidate(node, schema=node.schema) if old in antijoins else node)
 
 
 def _may_fail(node: Node, required: Collection[str]) -> bool:

@@ -21,24 +21,6 @@ EXTRA = "SELECT city, max(price) AS largest FROM sales JOIN shops USING (shop) G
 
 
 @pytest.fixture
-def path(tmp_path):
-    return tmp_path / "shop.db"
-
-
-@pytest.fixture
-def loads(monkeypatch):
-    """The names of the views that were loaded from tables, once for each time."""
-    found, load = [], Views._loaded
-
-    def loaded(views, some, *more):
-        found.append([each.name for each in some])
-        return load(views, some, *more)
-
-    monkeypatch.setattr(Views, "_loaded", loaded)
-    return found
-
-
-@pytest.fixture
 def copy(path, tmp_path):
     """A function that copies the files of a database as a kill leaves them, and returns the path of the copy."""
     count = iter(range(1000))

@@ -25,11 +25,6 @@ WORDS = ("committed", "saving", "saved")
 MODES = {"durable": True, "checkpoints": False}
 
 
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "shop.db"
-
-
 @pytest.mark.parametrize("mode", MODES)
 def test_a_database_that_is_opened_again_has_the_same_answers(path, mode):
     with filled(path, durable=MODES[mode], steps=4) as con:

@@ -13,30 +13,11 @@ from support.database.killed_writer import VIEWS, check, filled, transact
 from deltamark import DeltamarkError, connect
 from deltamark.database.saved_views import SavedViews
 from deltamark.database.store import Store
-from deltamark.database.views import Views
 from deltamark.dataflow.runtime import saved_state
 
 MODES = {"durable": True, "checkpoints": False}
 
 each_mode = pytest.mark.parametrize("mode", MODES)
-
-
-@pytest.fixture
-def path(tmp_path):
-    return tmp_path / "shop.db"
-
-
-@pytest.fixture
-def loads(monkeypatch):
-    """The names of the views that were loaded from tables, once for each time."""
-    found, load = [], Views._loaded
-
-    def loaded(views, some, *more):
-        found.append([each.name for each in some])
-        return load(views, some, *more)
-
-    monkeypatch.setattr(Views, "_loaded", loaded)
-    return found
 
 
 def times_of(changes):

@@ -208,16 +208,59 @@ def raises_for_several_rows(node: Json) -> bool:
     return str(message.get("value", {}).get("value", "")).startswith(MORE_THAN_ONE_ROW)
 
 
-def scalar_subqueries(plan: Json) -> Iterator[Json]:
-    """Yield the aggregates of the first value and of the number of rows below such an error."""
+def scalar_subqueries(plan: Json) -> Iterator[Json | None]:
+    """Yield the aggregate of the first value and of the number of rows that such an error reads, or None if unknown."""
     nodes = list(objects(plan))
     ctes = {each["table_index"]: each for each in nodes if each.get("type") == "LOGICAL_MATERIALIZED_CTE"}
     for node in nodes:
-        if node.get("type") == "LOGICAL_PROJECTION" and any(map(raises_for_several_rows, objects(node["expressions"]))):
-            below, inputs = node, node["children"]
-            while inputs and below["type"] in ("LOGICAL_FILTER", "LOGICAL_PROJECTION", "LOGICAL_CTE_REF"):
-                below = inputs[0]
-                inputs = ctes.get(below.get("cte_index"), below)["children"]
-            functions = {each["qname"]["path"][-1] for each in below.get("expressions", ()) if each.get("qname")}
-            if below["type"] == "LOGICAL_AGGREGATE_AND_GROUP_BY" and functions == {"first", "count_star"}:
+        if node.get("type") == "LOGICAL_PROJECTION":
+            for each in node["expressions"]:
+                if any(map(raises_for_several_rows, objects(each))):
+                    yield from [*_first_values(each, node["children"][0], ctes)] or (None,)
+
+
+def _first_values(expression: Json, node: Json, ctes: Mapping[int, Json]) -> Iterator[Json]:
+    """Yield the aggregates of a first value and of a number of rows from which an expression over a node is made."""
+    for reference in objects(expression):
+        if reference.get("type") == "BOUND_REF":
+            below, at = _made(node, reference["index"], ctes)
+            if below["type"] == "LOGICAL_PROJECTION":
+                yield from _first_values(below["expressions"][at], below["children"][0], ctes)
+            elif _functions(below) == {"first", "count_star"}:
                 yield below
+
+
+def _functions(node: Json) -> set[str]:
+    """Return the functions of an aggregate. Other nodes have none."""
+    is_aggregate = node["type"] == "LOGICAL_AGGREGATE_AND_GROUP_BY"
+    return {each["qname"]["path"][-1] for each in node["expressions"]} if is_aggregate else set()
+
+
+def _made(node: Json, column: int, ctes: Mapping[int, Json]) -> tuple[Json, int]:
+    """Return the node below, or the same, that computes a column of a node, and the number that it has there."""
+    match node["type"]:
+        case "LOGICAL_FILTER":
+            return _made(node["children"][0], (node["projection_map"] or range(column + 1))[column], ctes)
+        case "LOGICAL_CTE_REF" if node["cte_index"] in ctes:
+            return _made(ctes[node["cte_index"]]["children"][0], column, ctes)
+        case "LOGICAL_CROSS_PRODUCT":
+            left, right = node["children"]
+            wide = _width(left)
+            return _made(left, column, ctes) if column < wide else _made(right, column - wide, ctes)
+    return node, column
+
+
+def _width(node: Json) -> int:
+    """Return the number of columns of an input of a cross product."""
+    match node["type"]:
+        case "LOGICAL_FILTER" if node["projection_map"]:
+            return len(node["projection_map"])
+        case "LOGICAL_CTE_REF":
+            return len(node["bound_columns"])
+        case "LOGICAL_GET":
+            return len(node["projection_ids"] or node["column_indexes"])
+        case "LOGICAL_AGGREGATE_AND_GROUP_BY":
+            return len(node["groups"]) + len(node["expressions"]) + len(node.get("grouping_functions") or ())
+        case "LOGICAL_PROJECTION" | "LOGICAL_EXPRESSION_GET":
+            return len(node["expressions"])
+    return sum(map(_width, node["children"]))

@@ -100,7 +100,10 @@ class Reader:
     def __init__(self, plan: Json, relations: Mapping[str, Collection], written: Written) -> None:
         self._plan, self._relations, self._written = plan, relations, written
         self._references = Counter(references(plan))
-        self._scalar_subqueries = {id(each) for each in scalar_subqueries(plan)}
+        aggregates = list(scalar_subqueries(plan))
+        if None in aggregates:
+            raise unsupported("a scalar subquery that may have several rows, in this place")
+        self._scalar_subqueries = set(map(id, aggregates))
         """The aggregates that take the values of a scalar subquery, as DuckDB plans one that may have several rows."""
         self._expressions = ExpressionReader(written)
         self._expression = self._expressions.expression

@@ -25,6 +25,7 @@ RELATIONS = {
 OF_ALL = "SELECT a, (SELECT x FROM u WHERE x < 8) AS x FROM t"
 OF_EACH = "SELECT a, (SELECT x FROM u WHERE u.a = t.a) AS x FROM t"
 IN_WHERE = "SELECT a FROM t WHERE b > (SELECT DISTINCT x FROM u WHERE u.a IS NOT NULL)"
+IN_EXISTS = "SELECT a FROM t WHERE NOT EXISTS (SELECT 1 FROM u WHERE u.a = t.a AND 8 > (SELECT x FROM u WHERE a < 9))"
 
 each_number_of_workers = pytest.mark.parametrize("workers", [1, 2])
 
@@ -55,8 +56,9 @@ T = [("t", (1, 5), 0, 1), ("t", (2, 6), 0, 2)]
         (OF_ALL, [{(1, NULL): 1, (2, NULL): 2}, {(1, 3): 1, (2, 3): 2}, {(1, 4): 1, (2, 4): 2}]),
         (OF_EACH, [{(1, NULL): 1, (2, NULL): 2}, {(1, NULL): 1, (2, 3): 2}, {(1, 4): 1, (2, NULL): 2}]),
         (IN_WHERE, [{}, {(1,): 1, (2,): 2}, {(1,): 1, (2,): 2}]),
+        (IN_EXISTS, [{(1,): 1, (2,): 2}, {(1,): 1}, {(2,): 2}]),
     ],
-    ids=["of all rows", "of each row", "in WHERE"],
+    ids=["of all rows", "of each row", "in WHERE", "in NOT EXISTS"],
 )
 def test_one_row_may_take_the_place_of_another_at_a_time(text, rows, workers):
     feeds = [T, [("u", (2, 3), 1, 1), ("u", (NULL, 9), 1, 1)], [("u", (1, 4), 2, 1), ("u", (2, 3), 2, -1)]]
@@ -65,7 +67,7 @@ def test_one_row_may_take_the_place_of_another_at_a_time(text, rows, workers):
 
 
 @each_number_of_workers
-@pytest.mark.parametrize("text", [OF_ALL, OF_EACH, IN_WHERE], ids=["of all rows", "of each row", "in WHERE"])
+@pytest.mark.parametrize("text", [OF_ALL, OF_EACH, IN_WHERE, IN_EXISTS])
 def test_several_rows_are_an_error_of_the_feed_that_names_the_time(text, workers):
     feeds = [T, [("u", (2, 3), 1, 1)], [("u", (2, 4), 5, 1), ("u", (2, 4), 6, -1)]]
     with pytest.raises(

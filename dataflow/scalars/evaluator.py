@@ -212,7 +212,7 @@ class _Evaluator(Generic[K]):
             value = Value(as_number(value.term), value.null)
         kind = "ratio" if isinstance(value.term, Ratio) else value.term.type.kind
         if kind in ("int", "ratio", "double") and name in NUMBERS:
-            return _cast_number(of.type, value)
+            return _cast_number(of, value)
         if kind in ("date", "time", *TIMESTAMPS) and name in ("DATE", "TIME", TIMESTAMP, TIMESTAMPTZ):
             assert not isinstance(value.term, Ratio)
             return Value(_cast_time(name, value.term), value.null)
@@ -226,25 +226,27 @@ class _Evaluator(Generic[K]):
         raise unsupported(f"a cast of {CAST_FROM.get(kind, 'a text')} to {name}")
 
 
-def _cast_number(type_: SqlType, value: Value) -> Value:
+def _cast_number(cast: tree.Cast[K], value: Value) -> Value:
     """Convert a number, a quotient or a double to another type of numbers."""
+    type_ = cast.type
     if type_.name == "DOUBLE":
         return value
     if type_.name == "FLOAT":
         return Value(as_float(in_double(value.term)), value.null)
+    is_decimal = type_.name == "DECIMAL"
+    most = min(10**type_.width - 1 if is_decimal and type_.width else LARGEST, LARGEST)
     if not is_double(value.term):
         try:
             found = rounded(known(value), type_.scale)
-            if not is_double(found):
+            fits = max(-found.type.low, found.type.high) * 10 ** (type_.scale - found.type.scale) <= most
+            if not is_double(found) and (fits or cast.source.name not in DOUBLES):
                 return Value(found, value.null)
         except DeltamarkError as error:
             if not is_inexact(error, value.term):
                 raise
     missing = surely(value.null)
     defined = chosen(missing, double(0), in_double(value.term))
-    is_decimal = type_.name == "DECIMAL"
-    most = 10**type_.width - 1 if is_decimal and type_.width else LARGEST
-    return Value(from_double(defined, type_.scale, min(most, LARGEST), to_even=not is_decimal), value.null)
+    return Value(from_double(defined, type_.scale, most, to_even=not is_decimal), value.null)
 
 
 def _cast_time(name: str, term: Term) -> Term:

@@ -229,6 +229,9 @@ OVERFLOWS = {
     "SELECT TIMESTAMP '2024-01-01' + to_hours(w) AS x FROM t": "a number needs more than 64 bits: 46116860184",
     "SELECT sum(w) - sum(0 - w) AS x FROM t": "a number needs more than 64 bits: ",
     "SELECT CAST(h AS BIGINT) AS x FROM t": "a DOUBLE outside the range of a cast: 1e+300, in ",
+    "SELECT CAST(1e6 * (n - 2) AS DECIMAL(4, 2)) AS x FROM t": "a DOUBLE outside the range of a cast: 1000000.0, in ",
+    "SELECT CAST(CAST(n * 20 AS DOUBLE) - 0.5 AS DECIMAL(3, 1)) AS x FROM t WHERE n <> 2 OR n IS NULL": None,
+    "SELECT CAST(CAST(n * 40 AS DOUBLE) AS DECIMAL(4, 2)) AS x FROM t": "a DOUBLE outside the range of a cast: 120.0",
     "SELECT CAST(n / nullif(n - 3, 0) + h AS DECIMAL(9, 2)) AS x FROM t": None,
 }
 WIDE = sql_tables(

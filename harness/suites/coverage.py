@@ -27,7 +27,8 @@ from deltamark.harness.measure.client import CellReply
 from deltamark.harness.results.record import Figures
 from deltamark.harness.tables.suites import GRADES, Grade
 
-WORKLOADS = ("insert", "window:500", "refresh:5")
+WINDOW = "window:500"
+WORKLOADS = ("insert", WINDOW, "refresh:5")
 BATCHES = 10
 """The number of batches of a graded run: each has an answer to be compared."""
 
@@ -117,8 +118,11 @@ def graded(cell: Cell, dataset: Dataset, chance: Random) -> Graded:
 
 
 def _workloads(cell: Cell) -> tuple[str, ...]:
-    """Return the workloads that the benchmark of a cell has."""
-    return WORKLOADS if cell.home.relations.events else (cell.home.workload,)
+    """Return the workloads that the benchmark of a cell has. A window is as long as that of its golden digests."""
+    if not cell.home.relations.events:
+        return (cell.home.workload,)
+    window = next((each for each in cell.home.golden if each.startswith("window:")), WINDOW)
+    return tuple(window if each == WINDOW else each for each in WORKLOADS)
 
 
 def _graded_run(cell: Cell, dataset: Dataset, work: Workload, chance: Random) -> Graded:

@@ -176,7 +176,10 @@ def coverage_tables(db: Relations, grades: Certified) -> Iterator[Table]:
             ("compared answers", f"coalesce(sum(figure['compared']) {graded}, 0)", count),
         ],
         f"FROM {GRADED} GROUP BY engine ORDER BY min(id)",
-        ["the grade of an engine is that of its worst query; workloads of TPC-H: insert, window:500 and refresh:5"],
+        [
+            "the grade of an engine is that of its worst query",
+            "workloads: insert, refresh:5, and the window of the golden digests (of TPC-H window:500)",
+        ],
     )  # fmt: skip
     ((of_tpch,),) = db.rows("SELECT bool_and(starts_with(dataset, 'SF ')) FROM measured")  # manifests know no others
     refused = [

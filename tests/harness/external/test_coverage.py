@@ -81,6 +81,13 @@ def test_an_engine_that_is_a_batch_late_is_wrong(chunked, tmp_path):
     assert "DuckDB" in found.problem
 
 
+def test_a_window_is_as_long_as_that_of_the_golden_digests(chunked, tmp_path, monkeypatch):
+    monkeypatch.setattr(coverage, "WINDOW", "window:7")
+    monkeypatch.setattr(coverage, "WORKLOADS", ("window:7",))
+    found = grade(chunked, faulty(tmp_path, EXAMPLE_FILE, apply=APPLY_LATE))
+    assert found.problem.startswith("window:500: ")
+
+
 def test_a_refused_query_has_no_grade(chunked, tmp_path):
     with pytest.raises(RefusedError, match="too hard"):
         grade(chunked, faulty(tmp_path, EXAMPLE_FILE, **REFUSE))

@@ -238,8 +238,7 @@ def _cast_number(cast: tree.Cast[K], value: Value) -> Value:
     if not is_double(value.term):
         try:
             found = rounded(known(value), type_.scale)
-            fits = max(-found.type.low, found.type.high) * 10 ** (type_.scale - found.type.scale) <= most
-            if not is_double(found) and (fits or cast.source.name not in DOUBLES):
+            if not is_double(found) and not (cast.source.name in DOUBLES and _differs(value.term, type_.scale, most)):
                 return Value(found, value.null)
         except DeltamarkError as error:
             if not is_inexact(error, value.term):
@@ -247,6 +246,13 @@ def _cast_number(cast: tree.Cast[K], value: Value) -> Value:
     missing = surely(value.null)
     defined = chosen(missing, double(0), in_double(value.term))
     return Value(from_double(defined, type_.scale, most, to_even=not is_decimal), value.null)
+
+
+def _differs(exact: Term | Ratio, scale: int, most: int) -> bool:
+    """Return whether a cast of a DOUBLE that is kept exact may fail, or may round a half as no exact number is."""
+    if isinstance(exact, Ratio):
+        return False
+    return exact.type.scale > scale or max(-exact.type.low, exact.type.high) * 10 ** (scale - exact.type.scale) > most
 
 
 def _cast_time(name: str, term: Term) -> Term:

@@ -59,6 +59,7 @@ QUERIES = {
     "share of a total": "SELECT k, 100.0 * sum(p) / (SELECT sum(w) FROM t) FROM t GROUP BY k",
     "cast": "SELECT k, CAST(n / nullif(m, 0) AS DECIMAL(9, 2)), CAST(g AS DOUBLE), CAST(n AS FLOAT) * 0.1 FROM t",
     # doubles
+    "halves": "SELECT k, CAST(n * 0.5::DOUBLE AS BIGINT), CAST(m::DOUBLE * 2.5::DOUBLE AS DECIMAL(9, 0)) FROM t",
     "rounded twice": "SELECT round(round(g, 3) * h, 1) x, round(round(round(h, 2) / 3, 1) * g, -1) y FROM t",
     "arithmetic": "SELECT g + h, g - h, g * h, g / h, -g, abs(g), floor(g), ceil(h), round(g, 1), g % 0.75 FROM t",
     "sums": "SELECT k, sum(g), avg(g), count(g), sum(g) FILTER (WHERE h > 0), sum(DISTINCT g) FROM t GROUP BY k",

@@ -60,8 +60,9 @@ def _over_frames(w: Writer, rows: Scope, rest: tuple[str | Part, ...]) -> tuple[
     """Draw sums and averages over frames; with them all columns, so that equal sums of different rows differ."""
     columns = [Named(w.fresh("x"), each.sort) for each in rows.columns]
     items = [Part("item", (f"{each.text} AS {new.text}",)) for each, new in zip(rows.columns, columns, strict=True)]
+    over = Part("over", (" OVER (", windows.framed(w, rows), ")"))  # of two, SQL leaves open which values meet
     for _ in range(w.pick([1, 1, 2])):
-        name, over = w.fresh("o"), Part("over", (" OVER (", windows.framed(w, rows), ")"))
+        name = w.fresh("o")
         items.append(Part("item", (_call(w, w.pick(SUMS), rows, over), f" AS {name}")))
         columns.append(Named(name, "double"))
     return Part("query", ("SELECT ", listed(items), *rest), "doubles over frames"), columns

@@ -6,7 +6,7 @@ from fuzz.queries import subqueries, values
 from fuzz.queries.parts import Part, listed
 from fuzz.queries.writer import Make, Scope, Writer
 
-SORTS = {"int": 5, "decimal": 2, "text": 2, "date": 2, "truth": 1, "float": 2, "wide": 1, "moment": 2}
+SORTS = {"int": 5, "decimal": 2, "text": 2, "date": 2, "truth": 1, "float": 2, "wide": 1, "moment": 2, "zoned": 2}
 SIGNS = {"=": 5, "<": 3, ">": 2, "<=": 2, ">=": 2, "<>": 3}
 PATTERNS = ("'a%'", "'%long%'", "'_'", "'%b'", "'a_'", "''", "'%'", "'B\\_%' ESCAPE '\\'", "'%a%t%'", "'é_%'")
 EXPRESSIONS = ("'a.*t'", "'^[ab]'", "'(long|ant)$'", "'é.'", "'[^a-c]+ ?b?'", "''")

@@ -15,6 +15,7 @@ SIMPLEST = {
     "wide": ("0.5::DOUBLE",),
     "date": ("DATE '1992-01-01'",),
     "moment": ("TIMESTAMP '1992-01-01 12:00:00'",),
+    "zoned": ("TIMESTAMPTZ '1992-01-01 12:00:00+00'",),
     "text": ("''", "'a'"),
     "truth": ("TRUE", "FALSE"),
 }

@@ -34,7 +34,7 @@ PORTABLE = frozenset({
 NEVER = frozenset({
     "SEMI JOIN", "ANTI JOIN", "LATERAL", "VALUES", "range", "many joins", "WITH RECURSIVE", "QUALIFY", "ROLLUP", "CUBE",
     "GROUPING SETS", "DISTINCT ON", "USING", "AS MATERIALIZED", "AS NOT MATERIALIZED", "SELECT *", "unsupported",
-    "nested set operation", "parentheses of a set operation", "float", "wide", "moment",
+    "nested set operation", "parentheses of a set operation", "float", "wide", "moment", "zoned",
 })  # fmt: skip
 """Choices of the generator that no text for engines of others has, some of which are sorts of values."""
 

@@ -49,6 +49,7 @@ def general(text: str) -> str:
 def database(*, optimized: bool) -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(config={"threads": 1, "memory_limit": MOST_MEMORY})
     add_functions(connection)
+    connection.execute("SET TimeZone = 'UTC'")
     if not optimized:
         connection.execute("PRAGMA disable_optimizer")
         connection.execute("PRAGMA enable_profiling = 'no_output'")

@@ -10,7 +10,7 @@ from fuzz.queries import doubles as functions
 from fuzz.queries.parts import NOTHING, Part, clause, listed
 from fuzz.queries.writer import Named, Scope, Writer
 
-SORTS = {"int": 6, "decimal": 3, "text": 3, "date": 2, "truth": 1, "float": 2, "wide": 1, "moment": 1}
+SORTS = {"int": 6, "decimal": 3, "text": 3, "date": 2, "truth": 1, "float": 2, "wide": 1, "moment": 1, "zoned": 1}
 COMMA = "comma join"
 JOINS = {
     "JOIN": 5,

@@ -72,11 +72,12 @@ TYPES = {
     "g": (DOUBLE,),
     "h": (DOUBLE,),
     "t": (timestamp_type(*map(dt.datetime.fromisoformat, ("1991-11-30", "1996-03-01"))),),
+    "z": (timestamp_type(*map(dt.datetime.fromisoformat, ("1991-11-30", "1996-03-01")), zoned=True),),
     "x": (TEXT,),
 }
 """The types of the columns by the first letter of their names."""
 
-NAMES = ("a", "b", "p", "d", "s", "f", "x", "g", "t", "a2", "p2", "d2", "s2", "f2", "g2")
+NAMES = ("a", "b", "p", "d", "s", "f", "x", "g", "t", "z", "a2", "p2", "d2", "s2", "f2", "g2")
 WIDE_NAMES = (*NAMES, *(f"{letter}_{number}" for number in range(17) for letter in "xsfb"))
 """The columns of a table with more columns than a word has bits."""
 
@@ -210,8 +211,10 @@ def literal(value: object) -> str:
         return "NULL" if value is None else str(value).upper()
     if isinstance(value, str):
         return "'" + value.replace("'", "''") + "'"
-    if isinstance(value, float | dt.datetime):
-        return f"'{value}'::{'DOUBLE' if isinstance(value, float) else 'TIMESTAMP'}"
+    if isinstance(value, dt.datetime):
+        return f"'{value}'::{'TIMESTAMPTZ' if value.tzinfo else 'TIMESTAMP'}"
+    if isinstance(value, float):
+        return f"'{value}'::DOUBLE"
     return f"DATE '{value}'" if isinstance(value, dt.date) else str(value)
 
 
@@ -232,6 +235,7 @@ def arrow_type(field: Field) -> pa.DataType:
         "VARCHAR": pa.string(),
         "DOUBLE": pa.float64(),
         "TIMESTAMP": pa.timestamp("us"),
+        "TIMESTAMPTZ": pa.timestamp("us", "UTC"),
     }[name]
 
 
@@ -249,6 +253,8 @@ def values_of(field: Field) -> Sequence[object]:
             return WIDE if field.name.startswith("h") else DOUBLES
         case "timestamp":
             return MOMENTS
+        case "timestamptz":
+            return [each.replace(tzinfo=dt.UTC) for each in MOMENTS]
         case "bool":
             return (False, True)
         case "short":
@@ -272,7 +278,7 @@ def stored(value: object, type_: Type) -> int | str | None:
             return (value - EPOCH).days
         case "double":
             return stored_double(value)
-        case "timestamp":
+        case "timestamp" | "timestamptz":
             return microseconds(value)
         case "bool":
             return int(value)

@@ -12,13 +12,14 @@ LITERALS = {
     "float": ("0.5::DOUBLE", "(-2.25)::DOUBLE", "0::DOUBLE", "1e3::DOUBLE"),
     "wide": ("1e300::DOUBLE", "(-0.0)::DOUBLE", "1e-9::DOUBLE"),
     "moment": ("TIMESTAMP '1992-02-29 12:30:00'", "TIMESTAMP '1991-12-31 23:59:59.999999'"),
+    "zoned": ("TIMESTAMPTZ '1992-02-29 12:30:00+00'", "TIMESTAMPTZ '1992-01-01 01:30:00+01:30'"),
     "date": ("DATE '1992-01-01'", "DATE '1992-02-29'", "DATE '1991-12-31'", "DATE '1993-06-15'"),
     "text": ("'a'", "''", "'ant'", "'a long text'", "'B'", "'b'"),
     "truth": ("TRUE", "FALSE", "CAST(NULL AS BOOLEAN)"),
 }
 SQL_TYPES = {
     "int": "BIGINT", "decimal": "DECIMAL(18, 2)", "double": "DOUBLE", "float": "DOUBLE", "wide": "DOUBLE",
-    "date": "DATE", "moment": "TIMESTAMP", "text": "VARCHAR", "truth": "BOOLEAN",
+    "date": "DATE", "moment": "TIMESTAMP", "zoned": "TIMESTAMPTZ", "text": "VARCHAR", "truth": "BOOLEAN",
 }  # fmt: skip
 
 
@@ -182,6 +183,7 @@ COMPOSITES: dict[str, list[Make]] = {
         _call("int", "hour(", "moment", "hour"),
         _call("int", "date_part('minute', ", "moment", "date_part"),
         _call("int", "date_diff('hour', ", "moment moment", "date_diff of timestamps"),
+        _call("int", "CAST(extract(hour FROM ", "zoned", "extract from a TIMESTAMPTZ", ") AS BIGINT)"),
         _call("int", "week(", "date", "week"),
         _call("int", "date_diff('month', ", "date date", "date_diff of dates"),
         _call("int", "datediff('day', ", "date moment", "date_diff of dates"),
@@ -254,6 +256,14 @@ COMPOSITES: dict[str, list[Make]] = {
         _call("moment", "(TIMESTAMP '1992-01-31 10:00:00' - INTERVAL (greatest(least(", "int", "days of a column",
               ", 99), -99)) DAY)"),
         _call("moment", "CAST(", "date", "CAST AS TIMESTAMP", " AS TIMESTAMP)"),
+        _call("moment", "CAST(", "zoned", "CAST of a TIMESTAMPTZ", " AS TIMESTAMP)"),
+    ],
+    "zoned": [
+        *_common("zoned"),
+        _call("zoned", "(", "zoned", "TIMESTAMPTZ + INTERVAL", " + INTERVAL 90 MINUTE)"),
+        _call("zoned", "(", "zoned", "TIMESTAMPTZ + INTERVAL", " + INTERVAL '1 month 1 day')"),
+        _call("zoned", "date_trunc('day', ", "zoned", "date_trunc of a TIMESTAMPTZ"),
+        _call("zoned", "CAST(", "moment", "CAST AS TIMESTAMPTZ", " AS TIMESTAMPTZ)"),
     ],
     "date": [
         *_common("date"),

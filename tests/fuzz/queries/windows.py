@@ -38,7 +38,7 @@ DAYS = (
 OF_PARTITIONS = ("quantile_disc({0}, 0.3)", "arg_max({0}, {0})", "arg_min({0}, {0})", "any_value({0} ORDER BY {0})")
 """Aggregates of whole partitions, which have no frames."""
 EXCLUSIONS = ("", "", "", " EXCLUDE CURRENT ROW", " EXCLUDE GROUP", " EXCLUDE TIES")
-SORTS = ("int", "decimal", "double", "date", "text", "truth", "float", "moment")
+SORTS = ("int", "decimal", "double", "date", "text", "truth", "float", "moment", "zoned")
 
 
 def can_be_drawn(sort: str, scope: Scope) -> bool:

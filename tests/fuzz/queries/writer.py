@@ -82,6 +82,8 @@ def sort_of(field: Field) -> str:
             return "wide" if field.name.startswith("h") else "float"
         case "timestamp":
             return "moment"
+        case "timestamptz":
+            return "zoned"
         case _:
             return "text"
 

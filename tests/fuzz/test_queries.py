@@ -251,6 +251,15 @@ def test_several_rows_for_a_row_of_the_query_around_are_due_at_their_time():
     assert run(text, one, replace(GROWING, name="u", stream=(((2,), 0, 1), ((2,), 4, 1))))[SEVERAL_ROWS] == 1
 
 
+def test_several_rows_are_due_for_a_row_of_a_subquery_that_no_row_around_needs():
+    of_each = Part("int", ("(SELECT z.a FROM t AS z WHERE z.a = x.a)",), OF_EACH)
+    tie = Part("truth", ("x.a = u.a",), "correlated by =")
+    inner = Part("query", ("SELECT ", of_each, " FROM t AS x WHERE ", tie))
+    text = Part("query", ("SELECT a AS x FROM u WHERE 1 NOT IN (", inner, ")"))
+    twice = replace(GROWING, stream=(((2,), 0, 1), ((2,), 4, 1)))
+    assert run(text, twice, replace(GROWING, name="u", stream=()))[SEVERAL_ROWS] == 1
+
+
 def test_an_engine_that_misses_several_rows_is_found(monkeypatch):
     text = "SELECT 1 AS x, (SELECT max(a) FROM t) AS y"
     monkeypatch.setattr(example, "sql", lambda _, relations: sql(text, relations))

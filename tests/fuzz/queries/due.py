@@ -6,13 +6,14 @@ decides, and no plan of it:
 
 - An error is due if a SELECT of the text has one, which DuckDB runs by itself, with or without its optimizer, over the
   rows that are live at the end of a time of the feed, or over those that are live within the feed. That a correlated
-  scalar subquery has several rows is due if DuckDB says so of the whole text at the same time, without its optimizer.
+  scalar subquery has several rows is due if DuckDB says so of the whole text at the same time, without its optimizer,
+  or of a subquery around it without its conditions on the query around it.
 - An answer without an error is that of DuckDB with NULL in the place of a value that has an error.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from decimal import Decimal
@@ -32,6 +33,7 @@ from deltamark.errors import DeltamarkError
 from fuzz.queries.parts import Part, placed
 from fuzz.queries.recomputed import Answer, UnfitError, answer_of, database, database_of
 from fuzz.queries.selects import MAY_FAIL
+from fuzz.queries.subqueries import OF_EACH
 from fuzz.queries.tables import Table
 
 CAUSES = {each.cause for each in (WideNumberError, WideSumError, OutOfRangeError, LongSubstringError)}
@@ -46,7 +48,8 @@ SEVERAL_IN_DUCKDB = "More than one row returned by a subquery"
 def is_due(error: DeltamarkError, query: Part, tables: Sequence[Table], times: Sequence[int]) -> bool:
     """Return whether the engine may raise an error in a feed of some times."""
     if error.cause == SeveralRowsError.cause and error.time in times:
-        return has_several_rows(str(query), tables, error.time, optimized=False)
+        texts = (str(query), *_untied(query))
+        return any(has_several_rows(each, tables, error.time, optimized=False) for each in texts)
     if error.cause not in CAUSES:
         return False
     states = [{each.name: each.at(time) for each in tables} for time in times]
@@ -61,10 +64,31 @@ def is_due(error: DeltamarkError, query: Part, tables: Sequence[Table], times: S
 
 def _selects(query: Part) -> Iterator[str]:
     """Yield a text, and each query in it behind the common table expressions of the text."""
-    first = str(query.pieces[0])
-    before = first if first.startswith("WITH ") else ""
     yield str(query)
-    yield from (before + str(part) for part, _ in placed(query) if part.sort == "query" and part is not query)
+    yield from (_before(query) + str(part) for part, _ in placed(query) if part.sort == "query" and part is not query)
+
+
+def _untied(query: Part) -> Iterator[str]:
+    """Yield each query in a text around a correlated scalar subquery, without its conditions on the query around it."""
+    for part, _ in placed(query):
+        if part.sort == "query" and part is not query and any(part.of_construct(OF_EACH)):
+            yield _before(query) + str(_replaced(part, _without_tie))
+
+
+def _before(query: Part) -> str:
+    """Return the common table expressions of a text."""
+    first = str(query.pieces[0])
+    return first if first.startswith("WITH ") else ""
+
+
+def _without_tie(part: Part) -> Part:
+    return Part("truth", ("TRUE",)) if part.construct.startswith("correlated by ") else part
+
+
+def _replaced(part: Part, new: Callable[[Part], Part]) -> Part:
+    """Return a part with other parts in the places of its parts, the innermost first, and of itself."""
+    pieces = tuple(each if isinstance(each, str) else _replaced(each, new) for each in part.pieces)
+    return new(replace(part, pieces=pieces))
 
 
 def _fails(text: str, rows: Mapping[str, pa.Table], *, optimized: bool) -> bool:
@@ -90,7 +114,7 @@ def answers(query: Part, tables: Sequence[Table], times: Sequence[int], *, optim
 
     Where it raises an error of a value, the answer is the one with NULL in the place of the value.
     """
-    text, defined = str(query), str(with_null(query))
+    text, defined = str(query), str(_replaced(query, _with_null))
     found: dict[int, Answer] = {}
     for time in times:
         try:
@@ -113,7 +137,6 @@ def has_several_rows(text: str, tables: Sequence[Table], time: int, *, optimized
     return False
 
 
-def with_null(part: Part) -> Part:
-    """Return a text that has NULL in the places of values with an error."""
-    found = replace(part, pieces=tuple(each if isinstance(each, str) else with_null(each) for each in part.pieces))
-    return replace(found, pieces=("TRY(", *found.pieces, ")")) if part.construct == MAY_FAIL else found
+def _with_null(part: Part) -> Part:
+    """Return a part that has NULL in the place of a value with an error."""
+    return replace(part, pieces=("TRY(", *part.pieces, ")")) if part.construct == MAY_FAIL else part

@@ -350,7 +350,8 @@ def _calls(w: Writer, sort: str, rows: Scope) -> Part:
             return Part("int", ("count(*)",), "count(*)")
         if w.chance(8):
             before = w.pick(["bit_and(", "bit_or(", "bit_xor(", "bit_xor(DISTINCT "])
-            return Part("int", (before, value(w, "int", rows, 0), ")"), before.partition("(")[0])
+            pieces = (f"{before}CAST(", value(w, "int", rows, 0), " AS BIGINT))")  # a power is a DOUBLE
+            return Part("int", pieces, before.partition("(")[0])
         if w.chance(15):
             name = w.pick(["count_if", "count_if", "sum"])
             return Part("int", (f"{name}(", value(w, "truth", rows, 1), ")"), f"{name} of a condition")

@@ -278,6 +278,13 @@ def test_an_error_is_due_if_duckdb_leaves_its_query_out():
     assert run(text, WITH_ZERO, replace(WITH_ZERO, name="u", stream=()))[OUT_OF_RANGE] == 1
 
 
+def test_an_error_is_due_for_a_row_that_a_subquery_leaves_out():
+    none = Part("truth", ("EXISTS (", Part("query", ("SELECT 1 FROM u WHERE u.a = t.a + 9",)), ")"))
+    query = Part("query", ("SELECT ", Part("int", (ROOT_OF,), MAY_FAIL), " AS y FROM t WHERE ", none))
+    text = Part("query", ("(", query, ") INTERSECT (", Part("query", ("SELECT a FROM u WHERE a = 1",)), ")"))
+    assert run(text, WITH_ZERO, replace(WITH_ZERO, name="u"))[OUT_OF_RANGE] == 1
+
+
 def test_an_error_is_due_for_a_row_that_comes_and_goes_within_a_time():
     passing = replace(WITH_ZERO, stream=(((2,), 0, 1), ((0,), 4, 1), ((0,), 4, -1)))
     assert run(WITH_ROOT, passing)["queries: compared"] == 1

@@ -4,8 +4,9 @@ An engine may leave out a value on which its answer does not depend. DuckDB and 
 optimizer of DuckDB drops a join with an empty side, and its joins do not read the rows of the other side. So the text
 decides, and no plan of it:
 
-- An error is due if a SELECT of the text has one, which DuckDB runs by itself, with or without its optimizer, over the
-  rows that are live at the end of a time of the feed, or over those that are live within the feed. That a correlated
+- An error is due if a SELECT of the text has one, which DuckDB runs by itself, with or without its optimizer, over
+  the rows that are live at the end of a time of the feed, or over those that are live within the feed. Its conditions
+  with subqueries may be left out: the optimizer lets a comparison of an INTERSECT precede them. That a correlated
   scalar subquery has several rows is due if DuckDB says so of the whole text at the same time, without its optimizer,
   or of a subquery around it without its conditions on the query around it.
 - An answer without an error is that of DuckDB with NULL in the place of a value that has an error.
@@ -63,9 +64,12 @@ def is_due(error: DeltamarkError, query: Part, tables: Sequence[Table], times: S
 
 
 def _selects(query: Part) -> Iterator[str]:
-    """Yield a text, and each query in it behind the common table expressions of the text."""
+    """Yield a text, and each query in it, also without subqueries, behind the common table expressions of the text."""
     yield str(query)
-    yield from (_before(query) + str(part) for part, _ in placed(query) if part.sort == "query" and part is not query)
+    for part, _ in placed(query):
+        if part.sort == "query":
+            text, early = str(part), str(_replaced(part, _without_subquery))
+            yield from (_before(query) + each for each in dict.fromkeys((text, early)) if each != str(query))
 
 
 def _untied(query: Part) -> Iterator[str]:
@@ -79,6 +83,11 @@ def _before(query: Part) -> str:
     """Return the common table expressions of a text."""
     first = str(query.pieces[0])
     return first if first.startswith("WITH ") else ""
+
+
+def _without_subquery(part: Part) -> Part:
+    is_condition = part.sort == "truth" and any(each.sort == "query" for each, _ in placed(part))
+    return Part("truth", ("TRUE",)) if is_condition else part
 
 
 def _without_tie(part: Part) -> Part:

@@ -41,7 +41,9 @@ class Hyper(FileEngine):
 
 
 def _plain(value: object) -> object:
-    """Convert a date of Hyper to one of Python."""
+    """Convert a date or a timestamp of Hyper to one of Python."""
+    if isinstance(value, tableauhyperapi.Timestamp):
+        return value.to_datetime()
     return value.to_date() if isinstance(value, tableauhyperapi.Date) else value
 
 

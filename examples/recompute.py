@@ -20,22 +20,36 @@ def declared(columns):
     return ", ".join(f"{name} {TYPES.get(type_) or type_.replace('(', '(15, ')}" for name, type_ in columns)
 
 
+class Query:
+    """A query: its last answer, and the changes that the harness has not taken."""
+
+    def __init__(self, database, sql):
+        self.sql, self.schema = sql, database.sql(sql).to_arrow_table().schema
+        self.answer, self.changed = Counter(), []
+
+
 class Engine:
     def hello(self, _):
         name = f"DuckDB {duckdb.__version__}"
-        return {"protocol": 1, "name": name, "output": "batches", "maintains": False, "nulls": True}
+        return {
+            "protocol": 2, "name": name, "output": "batches", "maintains": False, "nulls": True, "attaches": True,
+        }  # fmt: skip
 
     def open(self, request):
         if not request["relations"]:
             return {"refused": "a query without relations"}
-        self.directory, self.sql, self.answer = Path(request["directory"]), request["sql"], Counter()
+        self.directory, self.time = Path(request["directory"]), None
         self.database = duckdb.connect(config={"threads": request["workers"]})
         self.columns = {name: each["columns"] for name, each in request["relations"].items()}
         for name, columns in self.columns.items():
             self.database.execute(f"CREATE TABLE {name} ({declared(columns)})")
-        self.schema = self.database.sql(self.sql).to_arrow_table().schema
-        self.changed = []
+        self.first = request["query"]
+        self.queries = {self.first: Query(self.database, request["sql"])}
         return {}
+
+    def attach(self, request):
+        query = self.queries[request["query"]] = Query(self.database, request["sql"])
+        return {"changes": 0 if self.time is None else self.changes_of(query)}
 
     def feed(self, request):
         files = {name: self.directory / file for name, file in request["relations"].items()}
@@ -57,25 +71,31 @@ class Engine:
                                                 {columns} FROM {name}) AS live
                         JOIN (SELECT {columns}, count(*) AS copies FROM batch WHERE diff < 0 GROUP BY ALL) AS gone
                         ON {same} WHERE copy <= copies)""")
-        changed = self.difference(self.time)
-        self.changed += changed
-        return {"changes": len(changed), "seconds": time.perf_counter() - started}
+        changes = sum(self.changes_of(query) for query in self.queries.values())
+        return {"changes": changes, "seconds": time.perf_counter() - started}
 
-    def difference(self, at):
-        """Run the query; return the changes from the last answer to this one."""
-        rows = self.database.sql(self.sql).to_arrow_table()
+    def changes_of(self, query):
+        """Compute the changes of a query; return their number."""
+        changed = self.difference(query)
+        query.changed += changed
+        return len(changed)
+
+    def difference(self, query):
+        """Run a query; return the changes from its last answer to this one."""
+        rows = self.database.sql(query.sql).to_arrow_table()
         now = Counter(zip(*(column.to_pylist() for column in rows.columns)))
-        changed = [(at, now[row] - self.answer[row], *row) for row in now.keys() | self.answer.keys()]
-        self.answer = now
+        changed = [(self.time, now[row] - query.answer[row], *row) for row in now.keys() | query.answer.keys()]
+        query.answer = now
         return [change for change in changed if change[1]]
 
-    def changes(self, _):
-        columns = [[row[at] for row in self.changed] for at in range(2 + len(self.schema))]
-        named = {"time": pa.int64(), "diff": pa.int64(), **dict(zip(self.schema.names, self.schema.types))}
+    def changes(self, request):
+        query = self.queries[request.get("query", self.first)]
+        columns = [[row[at] for row in query.changed] for at in range(2 + len(query.schema))]
+        named = {"time": pa.int64(), "diff": pa.int64(), **dict(zip(query.schema.names, query.schema.types))}
         table = pa.table([pa.array(values, type_) for values, type_ in zip(columns, named.values())], [*named])
         with pa.ipc.new_file(str(self.directory / "changes.arrow"), table.schema) as file:
             file.write_table(table)
-        self.changed = []
+        query.changed = []
         return {"file": "changes.arrow"}
 
     def state(self, _):

@@ -14,6 +14,7 @@ from math import isnan
 import pyarrow as pa
 
 from deltamark.dataflow.answer import WEIGHT, Answer
+from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.types import Schema
 from deltamark.errors import DeltamarkError
 from deltamark.harness.engines.answers import decoded, in_order
@@ -86,6 +87,28 @@ class Snapshot(Answer):
     def rows(self) -> list[Row]:
         """Return the rows of the answer as values, in any order, each repeated by its weight."""
         return rows_of(self.schema, self.table())
+
+
+class Summed:
+    """The answer to which the changes of a query sum up. schema: that of a stream; None: changes are tables."""
+
+    def __init__(self, schema: Schema | None = None) -> None:
+        self.schema = schema
+        self._snapshot: Snapshot | None = None
+        self._weights: Counter[Row] = Counter()
+
+    def add(self, changes: Batch | pa.Table) -> None:
+        if isinstance(changes, Batch):
+            assert self.schema
+            self._snapshot = self._snapshot or Snapshot(self.schema)
+            self._snapshot.add(changes)
+            return
+        for _, diff, *row in zip(*(column.to_pylist() for column in changes.columns), strict=True):
+            self._weights[tuple(row)] += diff
+
+    def rows(self) -> list[Row]:
+        """Return the rows of the answer as values, in any order, each repeated by its weight."""
+        return self._snapshot.rows() if self._snapshot else list(self._weights.elements())
 
 
 def rows_of(schema: Schema, table: pa.Table) -> list[Row]:

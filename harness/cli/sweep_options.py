@@ -100,7 +100,7 @@ def _add_queries(parser: argparse.ArgumentParser) -> None:
     add("--workers", type=worker_counts, metavar="W,W", help="numbers of workers, for tpch and memory")
     text = "units of incremental attachment per batch, for shared (default: 2)"
     add("--fuel", type=whole(1, MAX_FUEL), help=text)
-    group = "suites tpch, coverage, memory, rate, windows, growth, recovery and attach"
+    group = "suites tpch, coverage, shared, memory, rate, windows, growth, recovery and attach"
     add = parser.add_argument_group(group).add_argument
     text = "embedded, spark; duckdb, spark-sql, which recompute; a peer; exec:PROGRAM; all (default: embedded,duckdb)"
     add("--engines", type=engines, metavar="E,E", help=text)
@@ -141,7 +141,7 @@ def _add_graphs(parser: argparse.ArgumentParser) -> None:
 
 def add_suite(parser: argparse.ArgumentParser) -> None:
     text = (
-        "tpch: the queries of a benchmark; coverage: grades of engines; shared: all queries in one dataflow; "
+        "tpch: the queries of a benchmark; coverage: grades of engines; shared: the cost of one more query; "
         "memory: the least memory of a cell; rate: the highest sustained rate; growth: certificates that answers are "
         "maintained; recovery: kills of an engine; attach: a second query beside the first; loops; graph; windows"
     )

@@ -173,6 +173,11 @@ def _order(time: int, key: int, diff: int = 1, **values: Value) -> Change:
 
 NOTHING_BETWEEN = Case("growth again after nothing", "q01", ((line(0),), (line(8, -1),), (line(16),)))
 
+TWO_QUERIES = Case("rows that two queries read", "q01", (
+    (line(0), line(0, returnflag="A")), (line(8, -1, returnflag="A"), line(8, quantity=7)), (line(16, -1, quantity=7),),
+))  # fmt: skip
+"""Q6 has an answer that is not NULL after each batch: not all engines have one otherwise."""
+
 CASES = (
     Case("an empty batch before all others", "q06", ((), (line(8),))),
     Case("an empty batch between others", "q06", ((line(0),), (), (line(16),))),

@@ -25,7 +25,7 @@ from deltamark.datagen.schema import TIMES_PER_ROUND
 from deltamark.datagen.scratch import scratch
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.cell import Cell
-from deltamark.harness.check.answers import Snapshot, unordered_difference
+from deltamark.harness.check.answers import Snapshot, Summed, unordered_difference
 from deltamark.harness.conformance.cases import (
     CASES,
     MAX_ROWS,
@@ -33,6 +33,7 @@ from deltamark.harness.conformance.cases import (
     NULL_CASES,
     NULL_QUERIES,
     PRIMARY_KEYS,
+    TWO_QUERIES,
     WITH_NULL,
     Case,
     Change,
@@ -69,6 +70,10 @@ minutes on a machine with much other work.
 SEVERAL = "several batches in one request"
 RESTORED = "a snapshot is restored by another process"
 UNKNOWN_QUERY = "no_such_query"
+ATTACHED = "q06"
+"""The query that is attached to that of `TWO_QUERIES`. It names other columns of the same relation."""
+ATTACHED_AFTER = (0, 1)
+"""The numbers of batches after which it is attached."""
 
 
 @dataclass(frozen=True)
@@ -155,12 +160,24 @@ class _Oracle:
 
 
 class OpenQuery:
-    """A query that is open in a program, fed with rows made by hand. engine: the name of the program."""
+    """A query that is open in a program, fed with rows made by hand. engine: the name of the program.
 
-    def __init__(
-        self, engine: str, program: Program, subject: Subject, *, deletions: bool = True, begin: Restored | None = None
+    begin: a snapshot that it restores, or the query to which it is attached. shared: others are attached to it.
+    """
+
+    def __init__(  # noqa: PLR0913 (independent settings)
+        self,
+        engine: str,
+        program: Program,
+        subject: Subject,
+        *,
+        deletions: bool = True,
+        begin: Restored | OpenQuery | None = None,
+        shared: bool = False,
     ) -> None:
         self._program, self._inputs, self.schema = program, subject.inputs, subject.schema
+        self._asked = subject.name if shared or isinstance(begin, OpenQuery) else ""
+        """The name of the query in requests for its output."""
         self._is_exact = program.greeting.output == "stream"
         self._answer = stored_columns(self.schema) if self._is_exact else selected_columns(self.schema)
         self._fed, self._read_until, self._until = 0, -1, -1
@@ -168,10 +185,13 @@ class OpenQuery:
         opening = messages.Open(
             query=subject.name, sql=named.translated(engine, subject.sql), parameters=dict(subject.parameters),
             workload="insert", deletions=deletions, logical=1, workers=1, collect=True,
-            directory=str(program.files.path), relations=dict(subject.inputs), answer=self._answer,
+            directory=str(program.files.path), relations=dict(subject.inputs), answer=self._answer, shared=shared,
         )  # fmt: skip
         if begin is None:
             program.open(opening)
+        elif isinstance(begin, OpenQuery):
+            program.attach(messages.Attach(**structs.asdict(opening)))
+            self.follow(begin)
         else:
             restore = messages.Restore(**structs.asdict(opening), snapshot=str(begin.directory), until=begin.until)
             if (time := program.restore(restore).time) != begin.until:
@@ -206,9 +226,13 @@ class OpenQuery:
             self._program.files.remove(file)
         return reply
 
+    def follow(self, other: OpenQuery) -> None:
+        """Take notice of the batches that another query of the program was fed."""
+        self._until = other._until
+
     def changes(self) -> pa.Table:
         """Return the changes since the last call."""
-        request = messages.Changes()
+        request = messages.Changes(self._asked)
         table = self._program.file(request)
         with self._program.failures(request):
             changes = changes_in(table, self._answer, self._read_until, self._until)
@@ -218,7 +242,7 @@ class OpenQuery:
         return changes
 
     def answer(self) -> list[Row]:
-        request = messages.Answer()
+        request = messages.Answer(self._asked)
         table = self._program.file(request)
         with self._program.failures(request):
             return list(zip(*(each.to_pylist() for each in answer_in(table, self._answer).columns), strict=True))
@@ -352,20 +376,60 @@ def _sum_problems(_query: OpenQuery, case: Case, oracle: _Oracle, table: pa.Tabl
 class _Sum:
     """The answer to which the outputs of a query sum up, also if several programs have made them."""
 
-    def __init__(self, schema: Schema) -> None:
-        self._snapshot, self._weights = Snapshot(schema), Counter[Row]()
+    def __init__(self, schema: Schema, output: Output) -> None:
+        self._output: Output = output
+        self._sum = Summed(schema)
 
-    def taken(self, query: OpenQuery, output: Output) -> list[Row]:
+    def taken(self, query: OpenQuery) -> list[Row]:
         """Take the output since the last call; return the answer."""
-        if output == "answers":
+        if self._output == "answers":
             return query.answer()
         table = query.changes()
-        if output == "stream":
-            self._snapshot.add(stored_in(table, query.schema))
-            return self._snapshot.answer(())
-        for _, diff, *row in zip(*(column.to_pylist() for column in table.columns), strict=True):
-            self._weights[tuple(row)] += diff
-        return list(self._weights.elements())
+        self._sum.add(stored_in(table, query.schema) if self._output == "stream" else table)
+        return self._sum.rows()
+
+
+def attached_case(after: int) -> str:
+    """Return the name of the case in which a second query is attached after some batches."""
+    return f"a second query after {after} of {len(TWO_QUERIES.batches)} batches"
+
+
+def run_attached(name: str, program: Program, after: int) -> Outcome:
+    """Run a case, and attach a second query after some of its batches."""
+    first, second = subject_of(TWO_QUERIES.query), subject_of(ATTACHED)
+    merged = {table: _merged(each, second.inputs.get(table)) for table, each in first.inputs.items()}
+    output, found = program.greeting.output, dict[OpenQuery, tuple[_Sum, Subject]]()
+    case = attached_case(after)
+    query = OpenQuery(name, program, replace(first, inputs=merged), shared=True)
+    found[query] = _Sum(first.schema, output), first
+    try:
+        for number, batch in enumerate(TWO_QUERIES.batches):
+            if number == after:
+                other = OpenQuery(name, program, second, begin=query)
+                found[other] = _Sum(second.schema, output), second
+            query.feed(batch, _until(TWO_QUERIES, number))
+            for each, (summed, subject) in found.items():
+                each.follow(query)
+                if wrong := _wrong(summed.taken(each), subject, TWO_QUERIES.batches[: number + 1]):
+                    return Outcome(case, f"{subject.name} is wrong after batch {number + 1}\n{wrong}")
+    except RefusedError as error:
+        return Outcome(case, refused=f"{ATTACHED}: {error.actual}")
+    finally:
+        query.end()
+    return Outcome(case)
+
+
+def _merged(one: messages.RelationColumns, other: messages.RelationColumns | None) -> messages.RelationColumns:
+    """Return a relation with the columns of both."""
+    return one if other is None else structs.replace(one, columns=list(dict.fromkeys([*one.columns, *other.columns])))
+
+
+def _wrong(answer: list[Row], subject: Subject, batches: Sequence[Sequence[Change]]) -> str:
+    """Compare an answer with DuckDB's after some batches."""
+    with closing(_Oracle(subject)) as oracle:
+        for batch in batches:
+            oracle.add(batch)
+        return unordered_difference(answer, oracle.answer(), named.DOUBLE_TOLERANCE)
 
 
 def run_restored(name: str, start: Callable[[], Program], case: Case) -> Outcome:
@@ -377,23 +441,20 @@ def run_restored(name: str, start: Callable[[], Program], case: Case) -> Outcome
 
 
 def _restored_problem(name: str, start: Callable[[], Program], case: Case) -> str:
-    subject, first = subject_of(case.query), _until(case, 0)
-    found, answer = _Sum(subject.schema), list[Row]()
-    with scratch() as directory, closing(_Oracle(subject)) as oracle:
+    subject, first, answer = subject_of(case.query), _until(case, 0), list[Row]()
+    with scratch() as directory:
         with closing(start()) as program:
-            query = OpenQuery(name, program, subject)
+            query, found = OpenQuery(name, program, subject), _Sum(subject.schema, program.greeting.output)
             query.feed(case.batches[0], first)
-            found.taken(query, program.greeting.output)
+            found.taken(query)
             query.take_snapshot(directory)
             program.kill()
         with closing(start()) as program:
             query = OpenQuery(name, program, subject, begin=Restored(directory, first))
             for number, batch in enumerate(case.batches[1:], 1):
                 query.feed(batch, _until(case, number))
-                answer = found.taken(query, program.greeting.output)
-        for batch in case.batches:
-            oracle.add(batch)
-        wrong = unordered_difference(answer, oracle.answer(), named.DOUBLE_TOLERANCE)
+                answer = found.taken(query)
+        wrong = _wrong(answer, subject, case.batches)
     return f"wrong at the end\n{wrong}" if wrong else ""
 
 
@@ -418,6 +479,8 @@ def run_all(name: str) -> Iterator[Outcome]:
             yield run_case(name, program, case if program.greeting.deletions else case.before_deletions)
         if program.greeting.several:
             yield run_several(name, program, NOTHING_BETWEEN)
+        if program.greeting.attaches and program.greeting.deletions:
+            yield from (run_attached(name, program, after) for after in ATTACHED_AFTER)
         yield _refuses_unknown(program)
         yield run_case(
             name, program, Case("a query after a refused one", NOTHING_BETWEEN.query, NOTHING_BETWEEN.batches)

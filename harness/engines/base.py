@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, time, timedelta
 from decimal import Decimal
@@ -249,22 +249,39 @@ class AnswerEngine(Engine):
 
 
 class AttachingEngine(Engine):
-    """An engine that takes one more query over the rows that were fed. Both pass their changes on in `finish`."""
+    """An engine that takes more queries over the rows that were fed. All pass their changes on in `finish`."""
 
     schemas: dict[str, Schema]
     """The columns of exact changes, by query; a query without them has changes in tables."""
 
     @classmethod
     @abstractmethod
-    def beside(cls, cell: Cell, coming: Cell, dataset: Dataset, work: Workload, sink: Sink) -> AttachingEngine:
-        """Open a query, beside which that of another cell will be opened later. sink: receives its changes."""
+    def beside(
+        cls, cell: Cell, coming: Sequence[Cell], dataset: Dataset, work: Workload, sink: Sink | None
+    ) -> AttachingEngine:
+        """Open a query, beside which those of other cells will be opened later. sink: receives its changes."""
 
-    def expect(self) -> None:
-        """Make ready what the harness contributes to the attachment, which is not timed."""
+    @classmethod
+    def together(
+        cls, cells: Sequence[Cell], dataset: Dataset, work: Workload, sinks: Mapping[str, Sink]
+    ) -> AttachingEngine:
+        """Open several queries before the first batch. sinks: receive the changes of each query; empty: none does."""
+        first, *others = cells
+        engine = cls.beside(first, others, dataset, work, sinks.get(first.query))
+        try:
+            for cell in others:
+                engine.attach(cell, sinks.get(cell.query))
+        except BaseException:
+            engine.close()
+            raise
+        return engine
+
+    def expect(self, cell: Cell) -> None:
+        """Make ready what the harness contributes to an attachment, which is not timed."""
 
     @abstractmethod
-    def attach(self, sink: Sink) -> float:
-        """Open the query that was announced; return the seconds until its first answer is complete.
+    def attach(self, cell: Cell, sink: Sink | None) -> float:
+        """Open one of the queries that were announced; return the seconds until its first answer is complete.
 
         sink: receives its changes, the first of which are the answer to the rows so far.
         """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -118,36 +118,58 @@ class EmbeddedEngine(FedEngine[dict[str, Batch]], PlanEngine):
 
 
 class EmbeddedQueries(FedEngine[dict[str, Batch]], AttachingEngine):
-    """The embedded engine with a second query, which is attached to the dataflow of the first.
+    """The embedded engine with several queries in one dataflow, to which more can be attached.
 
-    The second query reads the arrangements of the first. The rows that none of them has are read from the data again.
+    A query that is attached reads the arrangements of the others. The rows that none of them has are read from the data
+    again.
     """
 
     capabilities = EmbeddedEngine.capabilities
 
     def __init__(
-        self, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None, *, coming: Cell | None = None
+        self,
+        cell: Cell,
+        dataset: Dataset,
+        work: Workload,
+        sink: Sink | None = None,
+        *,
+        others: Mapping[Cell, Sink | None] | None = None,
     ) -> None:
         from deltamark.dataflow.runtime.dataflow import Dataflow  # noqa: PLC0415 (most commands need no kernels)
 
         del dataset  # the workload has the data
-        self._cell, self._work, self._coming = cell, work, coming
-        plan = plan_of(cell, work)
-        self._dataflow = Dataflow({cell.query: plan})
-        self.schemas = {cell.query: plan.schema}
-        self._sinks = {cell.query: sink}
+        self._cell, self._work = cell, work
+        opened = {cell: sink, **(others or {})}
+        plans = {each.query: plan_of(each, work) for each in opened}
+        self._dataflow = Dataflow(plans)
+        self.schemas = {query: plan.schema for query, plan in plans.items()}
+        self._sinks = {each.query: receiver for each, receiver in opened.items()}
         self._made: list[dict[str, Batch]] = []
         self._history: dict[str, list[Batch]] = {}
         self.feed = feed_of(cell, work, self._dataflow.inputs)
 
     @classmethod
-    def beside(cls, cell: Cell, coming: Cell, dataset: Dataset, work: Workload, sink: Sink) -> EmbeddedQueries:
-        return cls(cell, dataset, work, sink, coming=coming)
+    def beside(
+        cls, cell: Cell, coming: Sequence[Cell], dataset: Dataset, work: Workload, sink: Sink | None
+    ) -> EmbeddedQueries:
+        del coming  # nothing is kept for them
+        return cls(cell, dataset, work, sink)
+
+    @classmethod
+    def together(
+        cls, cells: Sequence[Cell], dataset: Dataset, work: Workload, sinks: Mapping[str, Sink]
+    ) -> EmbeddedQueries:
+        first, *others = cells
+        return cls(
+            first, dataset, work, sinks.get(first.query), others={each: sinks.get(each.query) for each in others}
+        )
 
     def prepare(self, deltas: list[Delta]) -> dict[str, Batch]:
         return batches(deltas)
 
     def apply(self) -> int:
+        if not any(self._sinks.values()):
+            return self._dataflow.push(self.batch)
         changes = self._dataflow.feed(self.batch)
         self._made.append(changes)
         return sum(len(each.time) for each in changes.values())
@@ -159,9 +181,15 @@ class EmbeddedQueries(FedEngine[dict[str, Batch]], AttachingEngine):
                     sink(changes)
         self._made = []
 
-    def attach(self, sink: Sink) -> float:
-        assert self._coming is not None
-        cell = self._coming
+    def expect(self, cell: Cell) -> None:
+        """Read the rows so far of a query, as one logical batch."""
+        from deltamark.dataflow.runtime.dataflow import Dataflow  # noqa: PLC0415 (as above)
+
+        with closing(Dataflow({"alone": plan_of(cell, self._work)})) as alone:
+            feed = Feed(self._work, alone.inputs, logical=self.feed.round, until=self.feed.round)
+        self._history = {name: [batch] for name, batch in batches(feed.take(1)).items()}
+
+    def attach(self, cell: Cell, sink: Sink | None) -> float:
         with Stopwatch() as watch:
             plan = plan_of(cell, self._work)
             answer = self._dataflow.attach(cell.query, plan, history=self._history)
@@ -172,14 +200,8 @@ class EmbeddedQueries(FedEngine[dict[str, Batch]], AttachingEngine):
         self.feed.round = fed.round
         return watch.seconds
 
-    def expect(self) -> None:
-        """Read the rows so far of the second query, as one logical batch."""
-        from deltamark.dataflow.runtime.dataflow import Dataflow  # noqa: PLC0415 (as above)
-
-        assert self._coming is not None
-        with closing(Dataflow({"alone": plan_of(self._coming, self._work)})) as alone:
-            feed = Feed(self._work, alone.inputs, logical=self.feed.round, until=self.feed.round)
-        self._history = {name: [batch] for name, batch in batches(feed.take(1)).items()}
+    def state_rows(self) -> int:
+        return self._dataflow.state_rows()
 
     def stored_bytes(self) -> int:
         return self._dataflow.state_bytes()

@@ -24,7 +24,7 @@ from deltamark.harness.engines.base import (
 from deltamark.harness.engines.duckdb import DuckDBEngine
 from deltamark.harness.engines.embedded import EmbeddedEngine, EmbeddedQueries
 from deltamark.harness.engines.external import named
-from deltamark.harness.engines.external.engine import CLASSES
+from deltamark.harness.engines.external.engine import BESIDE, CLASSES
 from deltamark.harness.engines.peers import PEERS, peer
 from deltamark.harness.engines.spark import SparkEngine
 from deltamark.harness.engines.spark_sql import SparkSqlEngine
@@ -32,8 +32,8 @@ from deltamark.harness.engines.spark_sql import SparkSqlEngine
 PLAN_ENGINES: dict[str, type[PlanEngine]] = {each.name: each for each in (EmbeddedEngine, SparkEngine)}
 BUILT_IN: dict[str, type[Engine]] = {**PLAN_ENGINES, **{each.name: each for each in (DuckDBEngine, SparkSqlEngine)}}
 
-ATTACHING: dict[str, type[Engine]] = {EmbeddedEngine.name: EmbeddedQueries}
-"""The classes of engines to which queries are attached, if these are others."""
+ATTACHING: dict[str, type[AttachingEngine]] = {EmbeddedEngine.name: EmbeddedQueries}
+"""The classes of built-in engines with several queries."""
 
 DEFAULT = EmbeddedEngine.name
 DEFAULT_SWEEP = (EmbeddedEngine.name, DuckDBEngine.name)
@@ -91,14 +91,13 @@ def open_engine(cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None 
     return engine_class(cell.engine).open(cell, dataset, work, sink)
 
 
-def open_beside(cell: Cell, coming: Cell, dataset: Dataset, work: Workload, sink: Sink) -> AttachingEngine:
-    """Open the engine of a cell, to which the query of another cell will be attached."""
-    kind = ATTACHING.get(cell.engine) or engine_class(cell.engine)
-    if not (capabilities(cell.engine).attaches and issubclass(kind, AttachingEngine)):
-        raise RefusedError(
-            f"{short_name(cell.engine)} has one query", "it attaches no query with changes", "leave it out"
-        )
-    return kind.beside(cell, coming, dataset, work, sink)
+def attaching(name: str) -> type[AttachingEngine]:
+    """Return the class of an engine with several queries, or raise a RefusedError."""
+    able = capabilities(name)
+    kind = BESIDE[able.output] if named.is_external(name) else ATTACHING.get(name)
+    if kind is None or not able.attaches:
+        raise RefusedError(f"{short_name(name)} has one query", "it attaches no other", "leave it out")
+    return kind
 
 
 def open_stream(cell: Cell, dataset: Dataset, work: Workload) -> StreamEngine:

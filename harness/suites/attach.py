@@ -25,9 +25,9 @@ from deltamark.datagen.workloads.workload import Workload
 from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.check.answers import WrongAnswerError, unordered_difference
 from deltamark.harness.check.oracle import Oracle
-from deltamark.harness.engines.base import AttachingEngine, Engine, StreamEngine
+from deltamark.harness.engines.base import AttachingEngine, Engine
 from deltamark.harness.engines.plans import sql_inputs
-from deltamark.harness.engines.registry import capabilities, open_beside, open_engine
+from deltamark.harness.engines.registry import attaching, capabilities
 from deltamark.harness.measure.client import CellReply
 from deltamark.harness.results.record import Figures
 from deltamark.harness.suites.growth import load
@@ -50,7 +50,11 @@ def measure(cell: Cell, coming: str, data: Path) -> Iterator[CellReply]:
     second, work = cell.but(query=coming), workload(dataset, cell.workload)
     with closing(Oracle(work, sql_inputs(cell, second), 1)) as oracle:
         pair = _Pair(cell, second, oracle)
-        with closing(open_beside(cell, second, dataset, work, pair.first.add)) as engine, without_collections():
+        kind = attaching(cell.engine)
+        with (
+            closing(kind.beside(cell, [second], dataset, work, pair.first.add)) as engine,
+            without_collections(),
+        ):
             pair.first.schema = engine.schemas.get(cell.query)
             load(engine, work)
             engine.finish()
@@ -84,13 +88,13 @@ class _Pair:
 
     def attach(self, engine: AttachingEngine) -> Figures:
         """Attach the second query; return the time and the memory of it."""
-        engine.expect()
+        engine.expect(self.coming)
         resources.empty_pool()  # a peak includes it
         memory = engine.memory or MemoryUse()
         before = _kept(engine, memory)
         memory.reset_peak()
         most = memory.peak
-        seconds = engine.attach(self.second.add)
+        seconds = engine.attach(self.coming, self.second.add)
         peak, kept = memory.peak - most, _kept(engine, memory) - before
         self.second.schema = engine.schemas.get(self.coming.query)
         engine.finish()
@@ -153,8 +157,9 @@ def _applied(engine: Engine) -> float:
 def _alone(cell: Cell, second: Cell, dataset: Dataset, work: Workload) -> tuple[list[float], Consumer]:
     """Time the batches that concern the first query in the second one alone; return also its changes."""
     consumer = Consumer()
-    with closing(open_engine(second, dataset, work, consumer.add)) as engine, without_collections():
-        consumer.schema = engine.schema if isinstance(engine, StreamEngine) else None
+    kind = attaching(second.engine)
+    with closing(kind.beside(second, [], dataset, work, consumer.add)) as engine, without_collections():
+        consumer.schema = engine.schemas.get(second.query)
         load(engine, work)
         seconds = [_cycle(engine, cell, dataset) for _ in range(CYCLES)]
         return seconds[-1], consumer

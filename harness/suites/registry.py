@@ -267,6 +267,7 @@ class SharingSuite(DataSuite, TableSuite):
     CODE = "suites.sharing"
     MAKE_TABLES = shared_tables
 
+    engines: tuple[str, ...] = (DEFAULT_ENGINE,)
     logical: tuple[int, ...] = (1,)
     physical: tuple[int, ...] = (1000, 10_000, 100_000, 1_000_000)
     fuel: int = 2
@@ -274,22 +275,28 @@ class SharingSuite(DataSuite, TableSuite):
     def cells(self) -> list[Cell]:
         if self.benchmark != DEFAULT_BENCHMARK:
             raise DeltamarkError("sharing is measured over TPC-H", self.benchmark, "leave BENCHMARK out")
-        dataset, data = " ".join([self.dataset, *self.queries]), machine.data(self._wanted.directory)
-        all_queries = self.cell(self.names[0]).but(query="", goal=self.NAME, dataset=dataset, data=data)
-        return [
-            *(
-                all_queries.but(table="loads", part=f"{logical} x {size}", logical=logical, physical=size)
-                for logical, size in product(self.logical, self.physical)
-            ),
-            *(all_queries.but(table=table) for table in ("arrangements", "filters", "coming")),
-            all_queries.but(table="crowding", part=f"fuel {self.fuel}"),
-        ]
+        loads = [self._loads(*choice) for choice in product(self.engines, self.logical, self.physical)]
+        if DEFAULT_ENGINE not in self.engines:
+            return loads
+        inside = [self._of_queries(table) for table in ("arrangements", "filters", "coming")]
+        return [*loads, *inside, self._of_queries("crowding", f"fuel {self.fuel}")]
+
+    def _loads(self, engine: str, logical: int, physical: int) -> Cell:
+        part = f"{logical} x {physical}" + ("" if engine == DEFAULT_ENGINE else f" {short_name(engine)}")
+        return self._of_queries("loads", part, engine).but(logical=logical, physical=physical)
+
+    def _of_queries(self, table: str, part: str = "", engine: str = DEFAULT_ENGINE) -> Cell:
+        """Return a cell of all queries."""
+        cell = self.cell(self.names[0]).but(engine=engine, master=self._master(engine))
+        return self._of_table(cell, table, part).but(query="", dataset=" ".join([self.dataset, *self.queries]))
 
     def measure(self, cell: Cell) -> Iterator[CellReply]:
+        if cell.table == "loads":
+            of_table = {"engine": cell.engine, "logical": cell.logical, "physical": cell.physical}
+            cells = [self.cell(name).but(**of_table) for name in self.names]
+            return sharing.loads(cells, self._wanted.directory, self.runs)
         shared = sharing.SharedQueries(self._wanted.directory, {name: self.cell(name) for name in self.names})
         match cell.table:
-            case "loads":
-                return sharing.loads(shared, cell.logical, cell.physical, self.runs)
             case "arrangements":
                 return sharing.arrangements(shared)
             case "filters":

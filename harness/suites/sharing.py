@@ -1,15 +1,16 @@
 """Measurements of several queries over the stream of one scale factor.
 
-Loads: all queries in one dataflow beside the same queries alone, and their shared arrangements. Attachments: a query
-that attaches to a dataflow of others, all at once or incrementally. Answers are compared with DuckDB's.
+Loads: the first 1, 2, 4, ... and all queries in one engine, beside the same queries alone. Of our engine also the
+shared arrangements, and attachments: a query that attaches to a dataflow of others, all at once or incrementally.
+Answers are compared with DuckDB's.
 
-All work runs in this process, over batches that are cut untimed in advance. A timed load takes its memory from the pool
-of the process, to which an untimed one of the same queries has returned it.
+Batches are cut untimed in advance. A timed load of our engine takes its memory from the pool of the process, to which
+an untimed one of the same queries has returned it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,23 +22,31 @@ from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.runtime.live_plans import History
 from deltamark.datagen.dataset import Dataset
-from deltamark.datagen.feed import Feed
+from deltamark.datagen.feed import Feed, last_time
 from deltamark.datagen.schema import TIMES_PER_ROUND
 from deltamark.datagen.workloads.registry import workload
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.harness.benchmarks.cell import Cell
-from deltamark.harness.check.answers import Snapshot, WrongAnswerError, difference
+from deltamark.harness.check.answers import Snapshot, Summed, WrongAnswerError, difference, unordered_difference
 from deltamark.harness.check.oracle import Oracle
+from deltamark.harness.engines.base import short_name
 from deltamark.harness.engines.inputs import batches, relation_source
 from deltamark.harness.engines.plans import plan_of, sql_inputs
+from deltamark.harness.engines.registry import attaching, capabilities
 from deltamark.harness.measure.client import CellReply
 from deltamark.harness.measure.stats import percentile
 from deltamark.harness.results.record import Figures
 from deltamark.harness.system import resources
 from deltamark.harness.system.clock import Stopwatch, timed
+from deltamark.harness.system.resources import MemoryUse
 from deltamark.harness.tables.suites import SMALL_BATCH_ROUNDS
 
 ORACLE = "oracle"
+
+WAITING_CHANGES = 1 << 15
+"""The number of changes at which a checked load hands them over, since the engine keeps them until then. Not tuned."""
+
+REMEDY = "python -m harness verify tells whether the query is right alone"
 
 
 @dataclass(frozen=True)
@@ -85,8 +94,7 @@ class SharedQueries:
         """Raise an error if the answer of a query differs from DuckDB's."""
         answer = snapshot.answer(self.cells[name].definition.order_by)
         if wrong := difference(answer, oracle.answer(self.cells[name].sql)):
-            remedy = "python -m harness verify tells whether the query is right alone"
-            raise WrongAnswerError("a wrong answer", f"{name}, {where}\n{wrong}", remedy)
+            raise WrongAnswerError("a wrong answer", f"{name}, {where}\n{wrong}", REMEDY)
 
 
 @dataclass(frozen=True)
@@ -100,40 +108,54 @@ class Loaded:
     peak_bytes: int
 
 
-def loads(shared: SharedQueries, logical: int, physical: int, runs: int) -> Iterator[CellReply]:
-    """Load all queries together and each alone, alternately: once to measure their memory, then timed."""
-    rounds = shared.work.rounds
-    drawn = Random(logical * physical).randrange(1, rounds) // logical * logical  # noqa: S311
-    check(shared, logical, physical, sorted({max(drawn, logical), rounds}))
+def loads(cells: Sequence[Cell], data: Path, runs: int) -> Iterator[CellReply]:
+    """Load the first 1, 2, 4, ... and all of some queries together, and each alone; yield a row for each number.
 
-    def load(names: Sequence[str]) -> Loaded:
-        return _load(shared, names, logical, physical)
+    They are loaded once to measure their memory, and then timed, alternately.
+    """
+    dataset = Dataset.open(data)
+    first, work = cells[0], workload(dataset, cells[0].workload)
+    drawn = Random(first.logical * first.physical).randrange(1, work.rounds) // first.logical * first.logical  # noqa: S311
+    check(cells, dataset, sorted({max(drawn, first.logical), work.rounds}))
 
-    def measured(names: Sequence[str]) -> Loaded:
+    def run(load: Callable[[Sequence[Cell]], Loaded]) -> list[tuple[Loaded, list[Loaded]]]:
+        """Load by each number of queries: these together, and each of them alone."""
+        alone = [load([cell]) for cell in cells]
+        return [(load(cells[:number]) if number > 1 else alone[0], alone[:number]) for number in numbers_of(len(cells))]
+
+    def measured(some: Sequence[Cell]) -> Loaded:
         resources.empty_pool()  # a peak includes it
-        return load(names)
+        return _load(some, dataset, work)
 
-    names = list(shared.cells)
-    alone, together = [measured([name]) for name in names], measured(names)
-    timed_together, timed_alone = [], []
-    for _ in range(runs):
-        timed_together.append([load(names)])
-        timed_alone.append([load([name]) for name in names])
-    figures = _figures("together", timed_together, [together]) | _figures("alone", timed_alone, alone)
-    yield CellReply(figures={"tuples": [together.tuples], **figures}, verified=ORACLE)
+    sizes = run(measured)
+    timed_runs = [run(lambda some: _load(some, dataset, work)) for _ in range(runs)]
+    for at, number in enumerate(numbers_of(len(cells))):
+        together, alone = sizes[at]
+        timed_together, timed_alone = [[each[at][0]] for each in timed_runs], [each[at][1] for each in timed_runs]
+        figures: Figures = {"queries": [number], "tuples": [together.tuples]}
+        figures |= _figures("together", timed_together, [together]) | _figures("alone", timed_alone, alone)
+        row = f"{first.logical} x {first.physical} {short_name(first.engine)} {number}"
+        yield CellReply(row=row, figures=figures, verified=ORACLE)
 
 
-def _load(shared: SharedQueries, names: Sequence[str], logical: int, physical: int) -> Loaded:
-    """Load the stream into one dataflow of some of the queries."""
-    plans = {name: shared.plans[name] for name in names}
+def numbers_of(queries: int) -> list[int]:
+    """Return the numbers of queries that are loaded together: the powers of two, and all."""
+    return [*(2**power for power in range(queries.bit_length()) if 2**power < queries), queries]
+
+
+def _load(cells: Sequence[Cell], dataset: Dataset, work: Workload) -> Loaded:
+    """Load the stream into an engine of some queries."""
     resources.reset_peak()
-    with closing(Dataflow(plans)) as engine:
-        watch, tuples = Stopwatch(), 0
-        for batch in shared.batches(engine, logical, physical):
-            with watch:
-                engine.push(batch)
-            tuples += sum(len(each.time) for each in batch.values())
-        return Loaded(watch.seconds, tuples, engine.state_rows(), engine.state_bytes(), resources.peak())
+    own = MemoryUse()
+    with closing(attaching(cells[0].engine).together(cells, dataset, work, {})) as engine:
+        memory, seconds, tuples = engine.memory or own, 0.0, 0
+        while not engine.feed.done:
+            if taken := engine.take(cells[0].physical):
+                passed, _ = timed(engine.apply)
+                seconds += passed if engine.own_seconds is None else engine.own_seconds
+                tuples += taken
+        stored = engine.stored_bytes()
+        return Loaded(seconds, tuples, engine.state_rows(), memory.growth if stored is None else stored, memory.peak)
 
 
 def _figures(name: str, timed: Sequence[Sequence[Loaded]], sizes: Sequence[Loaded]) -> Figures:
@@ -146,20 +168,34 @@ def _figures(name: str, timed: Sequence[Sequence[Loaded]], sizes: Sequence[Loade
     }
 
 
-def check(shared: SharedQueries, logical: int, physical: int, rounds: Sequence[int]) -> None:
+def check(cells: Sequence[Cell], dataset: Dataset, rounds: Sequence[int]) -> None:
     """Compare all answers with DuckDB's after some numbers of rounds; raise an error at the first difference."""
-    with closing(Dataflow(shared.plans)) as engine, closing(shared.oracle()) as oracle:
-        feed = shared.feed(engine, logical)
-        snapshots = {name: Snapshot(plan.schema) for name, plan in shared.plans.items()}
+    first, work = cells[0], workload(dataset, cells[0].workload)
+    found = {cell.query: Summed() for cell in cells}
+    sinks = {name: each.add for name, each in found.items()}
+    with (
+        closing(attaching(first.engine).together(cells, dataset, work, sinks)) as engine,
+        closing(Oracle(work, sql_inputs(*cells), first.logical)) as oracle,
+    ):
+        for name, each in found.items():
+            each.schema = engine.schemas.get(name)
         for stop in rounds:
-            while not feed.done and feed.round < stop:
-                batch = batches(feed.take(min(physical, -(-(stop - feed.round) // logical))))
-                for name, changes in engine.feed(batch).items():
-                    snapshots[name].add(changes)
-            oracle.at(TIMES_PER_ROUND * min(feed.round, shared.work.rounds) - 1)
-            for name, snapshot in snapshots.items():
-                where = f"together with others, after {feed.round} rounds in batches of {logical} x {physical}"
-                shared.compare(name, snapshot, oracle, where)
+            waiting = 0
+            while not engine.feed.done and engine.feed.round < stop:
+                if engine.take(min(first.physical, -(-(stop - engine.feed.round) // first.logical))):
+                    waiting += engine.apply()
+                if waiting >= WAITING_CHANGES:
+                    engine.finish()
+                    waiting = 0
+            engine.finish()
+            oracle.at(last_time(engine.feed.round, first.logical))
+            for cell in cells:
+                wrong = unordered_difference(
+                    found[cell.query].rows(), oracle.answer(cell.sql), capabilities(cell.engine).tolerance
+                )
+                if wrong:
+                    where = f"together with others, after {engine.feed.round} rounds"
+                    raise WrongAnswerError("a wrong answer", f"{cell}, {where}\n{wrong}", REMEDY)
 
 
 def arrangements(shared: SharedQueries) -> Iterator[CellReply]:

@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.benchmark import DEFAULT
+from deltamark.harness.benchmarks.cell import DEFAULT_ENGINE
 from deltamark.harness.console import table as formatting
 from deltamark.harness.console.table import NOTHING, Table, TableEntry, brief, count, rate, ratio, short, words
 from deltamark.harness.engines.peers import PEERS, peer
@@ -37,6 +38,9 @@ CREATE TABLE measured AS SELECT id, dataset, table_name, row AS name, note, cell
     map_from_entries([
         {'key': entry.key, 'value': list_min(entry.value)} FOR entry IN map_entries(figures)]) AS figure FROM given;
 """
+
+REASON = f"coalesce(why, CASE WHEN starts_with(note, '{REFUSED}') THEN 'refused' END)"
+"""The reason why a row has no numbers."""
 
 MakeTables = Callable[[Relations], Iterable[Table]]
 
@@ -211,30 +215,46 @@ SIDES = (("together", "together"), ("alone, sum", "alone"))
 
 
 def shared_tables(db: Relations) -> Iterator[Table]:
+    # a row of older code, or without numbers, may have the name of its batching alone: all queries in our engine
+    loads = rf"""(
+        SELECT * REPLACE ({REASON} AS why), figure['queries'] AS queries,
+            regexp_extract(name, '^\d+ x \d+') AS batching,
+            substr(name, len(batching) + 2) AS place,
+            CASE WHEN queries > 0 THEN regexp_replace(place, ' \d+$', '') ELSE place END AS rest,
+            CASE rest WHEN '' THEN {literal(DEFAULT_ENGINE)} ELSE rest END AS engine,
+            lag(figures) OVER (PARTITION BY cell_name ORDER BY queries) AS fewer
+        FROM measured WHERE table_name = {literal("loads")})"""
+    sides = "[{0}['together_seconds'], {0}['alone_seconds']]".format
     yield db.table(
-        "loads", "All queries in one dataflow, and each alone",
+        "loads", "Queries in one engine, and each alone",
         [
-            ("L x P", "name", words), least("together", "together_seconds"),
-            share("whole input", "tuples", "together_seconds", rate), least("alone, sum", "alone_seconds"),
-            shown("together / alone", "[figures['together_seconds'], figures['alone_seconds']]", _paired),
+            ("engine", "engine", words), ("L x P", "batching", words), ("queries", "queries", count),
+            least("together", "together_seconds"), share("whole input", "tuples", "together_seconds", rate),
+            least("alone, sum", "alone_seconds"), shown("together / alone", sides("figures"), _paired),
+            shown("one more", f"[{sides('figures')}, {sides('fewer')}]", _one_more),
+            least("MB", "together_bytes", whole_megabytes), least("MB alone, sum", "alone_bytes", whole_megabytes),
         ],
-        of_table("loads"),
+        f"FROM {loads} r ORDER BY id",
         [
             "whole input: rate by the rows of the relations, each counted once however many queries read it",
             "the ratio is the median over pairs of consecutive runs; all answers were compared with DuckDB's",
+            "one more: the time that the queries add to those of the row above, relative to the same ones alone",
         ],
     )  # fmt: skip
     of_side = "figure[side.prefix || '_{}']".format
-    sides = ", ".join(map(literal, SIDES))
+    labels = ", ".join(map(literal, SIDES))
     yield db.table(
         "state", "State at the end",
         [
-            ("", "label", words), ("rows", of_side("rows"), count), ("MB", of_side("bytes"), whole_megabytes),
+            ("engine", "engine", words), ("", "label", words), ("rows", of_side("rows"), count),
+            ("MB", of_side("bytes"), whole_megabytes),
             ("bytes per row", f"row_bytes({of_side('bytes')}, {of_side('rows')})", count),
             ("peak MB", of_side("peak"), whole_megabytes),
         ],
-        f"""FROM (FROM measured WHERE table_name = 'loads' AND why IS NULL ORDER BY id LIMIT 1)
-            CROSS JOIN (VALUES {sides}) side(label, prefix) ORDER BY label DESC""",
+        f"""FROM (
+                FROM {loads} WHERE why IS NULL
+                QUALIFY row_number() OVER (PARTITION BY engine ORDER BY queries DESC, id) = 1)
+            CROSS JOIN (VALUES {labels}) side(label, prefix) ORDER BY id, label DESC""",
         ["the peak is that of the process, with batches and program; alone: that of the largest query"],
     )  # fmt: skip
     largest_first = "-coalesce(list_max(figures['{}']), 0), id".format
@@ -296,6 +316,15 @@ def _paired(seconds: list[list[float]]) -> TableEntry:
     return NOTHING if None in seconds else ratio(paired(*seconds))
 
 
+def _one_more(seconds: list[list[list[float]]]) -> TableEntry:
+    """Return the cost of queries that came to others: the paired ratio of what they add to both sides."""
+    if any(None in sides for sides in seconds):
+        return NOTHING
+    now, before = seconds
+    added = [[one - less for one, less in zip(*side, strict=True)] for side in zip(now, before, strict=True)]
+    return ratio(paired(*added))
+
+
 def _batches(figures: list[float]) -> TableEntry:
     batches, is_complete = count(figures[0]), figures[1]
     return batches if is_complete else TableEntry(f"more than {batches.text}", batches.value)
@@ -305,12 +334,11 @@ def _batches(figures: list[float]) -> TableEntry:
 
 
 def memory_tables(db: Relations) -> Iterator[Table]:
-    refused = f"coalesce(why, CASE WHEN starts_with(note, '{REFUSED}') THEN 'refused' END)"
     yield db.table(
         "least", "Least memory in which a cell passes",
         [
             ("cell", "name", words),
-            ("least MB", f"{{'value': figure['least_bytes'], 'text': {refused}, 'mark': false}}", megabytes),
+            ("least MB", f"{{'value': figure['least_bytes'], 'text': {REASON}, 'mark': false}}", megabytes),
             least("start MB", "opened_bytes", megabytes), least("state MB", "state_bytes", megabytes),
             shown("bytes per row", "row_bytes(figure['state_bytes'], figure['state_rows'])", count),
             share("slowdown", "seconds", "free_seconds", ratio),

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import pyarrow as pa
 from clickhouse import ClickHouse
+from recompute import Query
 from serve import serve
 
 
 class Recomputing(ClickHouse):
-    def prepare(self, sql: str) -> None:
-        self.sql = sql
-
-    def run(self) -> pa.Table:
-        return self.fetched(self.sql)
+    def run(self, query: Query) -> pa.Table:
+        return self.fetched(query.reading)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import tableauhyperapi
-from recompute import FileEngine
+from recompute import FileEngine, Query
 from serve import Message, serve
 from tableauhyperapi import Connection, HyperProcess, Telemetry
 
@@ -29,12 +29,9 @@ class Hyper(FileEngine):
     def rows_of(self, file: Path, columns: str) -> str:
         return f"external('{file}', COLUMNS => DESCRIPTOR({columns}), FORMAT => 'arrowfile')"
 
-    def prepare(self, sql: str) -> None:
-        self.sql = sql
-
-    def run(self) -> pa.Table:
-        rows = [[_plain(value) for value in row] for row in self.connection.execute_list_query(self.sql)]
-        return pa.table([pa.array([row[at] for row in rows]) for at in range(len(self.columns))], self.columns)
+    def run(self, query: Query) -> pa.Table:
+        rows = [[_plain(value) for value in row] for row in self.connection.execute_list_query(query.reading)]
+        return pa.table([pa.array([row[at] for row in rows]) for at in range(len(query.columns))], query.columns)
 
     def end(self, _: Message) -> Message:
         self.tables = {}
@@ -44,7 +41,9 @@ class Hyper(FileEngine):
 
 
 def _plain(value: object) -> object:
-    """Convert a date of Hyper to one of Python."""
+    """Convert a date or a timestamp of Hyper to one of Python."""
+    if isinstance(value, tableauhyperapi.Timestamp):
+        return value.to_datetime()
     return value.to_date() if isinstance(value, tableauhyperapi.Date) else value
 
 

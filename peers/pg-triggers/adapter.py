@@ -13,19 +13,20 @@ class Triggers(Postgres):
     """The engine. Triggers change the table of sums within each statement; a query reads it after the batch."""
 
     name = "PostgreSQL 15, triggers"
+    attaches = False
 
     def hello(self, request: Message) -> Message:
         return {**super().hello(request), "maintains": True}
 
-    def prepare(self, sql: str) -> None:
+    def prepare(self, sql: str) -> str:
         try:
             made = triggers_of(sql)
         except UnsupportedError as error:
             raise RefusedError(error) from error
         for statement in made.statements:
             self.execute(statement)
-        self.reading = made.reading
         self.connection.commit()
+        return made.reading
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from pathlib import Path
 import pyarrow as pa
 from ends import parts_of
 from postgres import Postgres
+from recompute import Query
 from serve import Message, serve
 
 MANIFEST = tomllib.loads((Path(__file__).parent / "peer.toml").read_text(encoding="utf-8"))
@@ -30,20 +31,28 @@ class Pgwire(Postgres):
     def hello(self, request: Message) -> Message:
         return {**super().hello(request), "maintains": self.options.maintains}
 
-    def prepare(self, sql: str) -> None:
+    def prepare(self, sql: str) -> str:
         if self.dsn:  # a program that is no peer gets the text of DuckDB
             for pattern, replacement in MANIFEST["dialect"]:
                 sql = re.sub(pattern, replacement, sql)
         body, end = parts_of(sql)
-        self.reading = self.options.read.format(end=end)
-        self.execute(self.options.create.format(query=sql, body=body))
+        view = f"answer_{len(self.queries) + 1}" if self.queries else "answer"
+        self.execute(self.options.create.format(query=sql, body=body, view=view))
         self.connection.commit()
+        reading = self.options.read.format(end=end, view=view)
+        self.refresh[reading] = self.options.refresh.format(view=view)
+        return reading
 
-    def run(self) -> pa.Table:
+    def begin(self) -> None:
+        super().begin()
+        self.refresh: dict[str, str] = {}
+        """The statement that refreshes a view, by the one that reads it."""
+
+    def run(self, query: Query) -> pa.Table:
         """Refresh the view in the transaction of the batch, and read it."""
-        if self.options.refresh:
-            self.execute(self.options.refresh)
-        return super().run()
+        if refresh := self.refresh[query.reading]:
+            self.execute(refresh)
+        return super().run(query)
 
 
 def _options() -> argparse.Namespace:
@@ -51,10 +60,10 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--dsn", default="", help="of a server, in place of a private one")
     parser.add_argument("--name", default=MANIFEST["name"], help="of the engine and its version, for records")
     parser.add_argument(
-        "--create", default="CREATE MATERIALIZED VIEW answer AS {query}", help="{body}: without the order and the limit"
+        "--create", default="CREATE MATERIALIZED VIEW {view} AS {query}", help="{body}: without the order and the limit"
     )
-    parser.add_argument("--refresh", default="REFRESH MATERIALIZED VIEW answer")
-    parser.add_argument("--read", default="SELECT * FROM answer", help="{end}: the order and the limit")
+    parser.add_argument("--refresh", default="REFRESH MATERIALIZED VIEW {view}", help="{view}: one of several queries")
+    parser.add_argument("--read", default="SELECT * FROM {view}", help="{end}: the order and the limit")
     parser.add_argument("--maintains", action="store_true", help="the server does not run the query again")
     return parser.parse_args()
 

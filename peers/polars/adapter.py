@@ -7,7 +7,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from recompute import MAX_CHUNKS, Columns, RecomputingEngine, schema
+from recompute import MAX_CHUNKS, Columns, Query, RecomputingEngine, schema
 from serve import Message, serve
 
 if TYPE_CHECKING:
@@ -49,11 +49,8 @@ class Polars(RecomputingEngine):
         copy = self.polars.int_range(self.polars.len()).over(columns)
         return numbered.join(found.filter(copy < self.polars.col("copies")), on="arrival", how="anti").drop("arrival")
 
-    def prepare(self, sql: str) -> None:
-        self.sql = sql
-
-    def run(self) -> pa.Table:
-        return self.polars.SQLContext(self.frames).execute(self.sql, eager=True).to_arrow()
+    def run(self, query: Query) -> pa.Table:
+        return self.polars.SQLContext(self.frames).execute(query.reading, eager=True).to_arrow()
 
     def end(self, _: Message) -> Message:
         self.frames = {}

@@ -8,8 +8,8 @@ from typing import NamedTuple
 import psycopg
 import pyarrow as pa
 import pyarrow.csv
-from recompute import ARRIVAL, Columns, Rows, TableEngine
-from serve import Message
+from recompute import ARRIVAL, Columns, Query, Rows, TableEngine
+from serve import Message, RefusedError
 from server import Server
 
 SCHEMA = "deltamark"
@@ -33,8 +33,6 @@ class Postgres(TableEngine):
     """
 
     dsn = ""
-    reading: str
-    """The statement that reads the answer."""
 
     types = {"int64": "BIGINT", "decimal": "NUMERIC(15, {})", "date32": "DATE", "string": "TEXT"}
 
@@ -87,12 +85,19 @@ class Postgres(TableEngine):
             with self.connection.cursor().copy(f"COPY {text.rows.sql} FROM STDIN (FORMAT csv)") as copy:
                 copy.write(text.content)
 
-    def run(self) -> pa.Table:
+    def attach(self, request: Message) -> Message:
+        try:
+            return super().attach(request)
+        except RefusedError:
+            self.connection.rollback()
+            raise
+
+    def run(self, query: Query) -> pa.Table:
         """Commit the transaction of the batch, and read the answer."""
         self.connection.commit()
-        rows = self.connection.execute(self.reading).fetchall()
+        rows = self.connection.execute(query.reading).fetchall()
         self.connection.commit()
-        return pa.table([pa.array([row[at] for row in rows]) for at in range(len(self.columns))], self.columns)
+        return pa.table([pa.array([row[at] for row in rows]) for at in range(len(query.columns))], query.columns)
 
     def end(self, _: Message) -> Message:
         self.tables = {}

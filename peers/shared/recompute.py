@@ -33,29 +33,54 @@ def scale_of(type_: str) -> int | None:
     return int(type_[len("decimal(") : -1]) if type_.startswith("decimal(") else None
 
 
+class Query(NamedTuple):
+    """An open query: the SQL that reads its answer, and the names of its columns."""
+
+    reading: str
+    columns: list[str]
+
+
 class RecomputingEngine(ABC):
-    """Runs the query again after each batch. Derived classes keep the rows, and run the SQL."""
+    """Runs the queries again after each batch. Derived classes keep the rows, and run the SQL."""
 
     name: str
+    attaches = True
+    """Whether several queries may be open."""
 
     def hello(self, _: Message) -> Message:
-        return {"protocol": 1, "name": self.name, "output": "answers", "maintains": False, "nulls": True}
+        return {
+            "protocol": 2, "name": self.name, "output": "answers", "maintains": False, "nulls": True,
+            "attaches": self.attaches,
+        }  # fmt: skip
 
     def open(self, request: Message) -> Message:
         self.directory, self.workers = Path(request["directory"]), request["workers"]
-        self.columns = [name for name, _ in request["answer"]]
         self.rows = 0
+        self.queries: dict[str, Query] = {}
+        self.results: dict[str, pa.Table] = {}
         pa.set_cpu_count(self.workers)
         self.begin()
         try:
             for name, each in request["relations"].items():
                 self.create(name, each["columns"], frozenset(each.get("nullable", ())))
-            self.prepare(request["sql"])
-            self.result = self.run()
+            self.add(request)
         except Exception as error:  # whatever it is, this query cannot be run
             self.end({})
             raise RefusedError(one_line(error)) from error
         return {}
+
+    def attach(self, request: Message) -> Message:
+        try:
+            self.add(request)
+        except Exception as error:
+            raise RefusedError(one_line(error)) from error
+        return {"changes": self.results[request["query"]].num_rows}
+
+    def add(self, request: Message) -> None:
+        """Open a query, and run it."""
+        query = Query(self.prepare(request["sql"]), [name for name, _ in request["answer"]])
+        self.results[request["query"]] = self.run(query)
+        self.queries[request["query"]] = query
 
     def feed(self, request: Message) -> Message:
         self.batch = {}
@@ -69,11 +94,13 @@ class RecomputingEngine(ABC):
         started = time.perf_counter()
         for name, (arriving, leaving) in self.batch.items():
             self.change(name, arriving, leaving)
-        self.result = self.run()
-        return {"changes": self.result.num_rows, "seconds": time.perf_counter() - started}
+        self.results = {name: self.run(query) for name, query in self.queries.items()}
+        changes = sum(result.num_rows for result in self.results.values())
+        return {"changes": changes, "seconds": time.perf_counter() - started}
 
-    def answer(self, _: Message) -> Message:
-        return write(self.directory, "answer.arrow", self.result.rename_columns(self.columns))
+    def answer(self, request: Message) -> Message:
+        name = request.get("query") or next(iter(self.queries))
+        return write(self.directory, "answer.arrow", self.results[name].rename_columns(self.queries[name].columns))
 
     def state(self, _: Message) -> Message:
         return {"rows": self.rows}
@@ -93,17 +120,17 @@ class RecomputingEngine(ABC):
     def create(self, name: str, columns: Columns, nullable: frozenset[str]) -> None:
         """Create a relation without rows. nullable: the columns that may have NULL."""
 
-    @abstractmethod
-    def prepare(self, sql: str) -> None:
-        """Remember the query, or raise an error if the engine cannot run it."""
+    def prepare(self, sql: str) -> str:
+        """Make ready for a query; return the SQL that reads its answer. Raise an error if the engine cannot run it."""
+        return sql
 
     @abstractmethod
     def change(self, name: str, arriving: Any, leaving: Any) -> None:
         """Change the rows of a relation."""
 
     @abstractmethod
-    def run(self) -> pa.Table:
-        """Run the query over the relations; return the answer with all its rows."""
+    def run(self, query: Query) -> pa.Table:
+        """Run a query over the relations; return the answer with all its rows."""
 
 
 class ArrowEngine(RecomputingEngine):

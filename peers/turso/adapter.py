@@ -56,34 +56,59 @@ class Table:
         return self.deletion, (number,)
 
 
+class View:
+    """The maintained view of a query, and its rows after the last batch."""
+
+    def __init__(self, database: turso.Connection, request: Message, name: str) -> None:
+        body, end = parts_of(CONSTANT.sub(lambda call: computed(database, call), request["sql"]))
+        self.database, self.columns, self.reading = database, request["answer"], f"SELECT * FROM {name} {end}"
+        database.execute(f"CREATE MATERIALIZED VIEW {name} AS {body}")
+        self.read()
+
+    def read(self) -> None:
+        self.rows = self.database.execute(self.reading).fetchall()
+
+
+def computed(database: turso.Connection, call: re.Match[str]) -> str:
+    """Return the value of a call with constants: with many of them, a view has no rows."""
+    return database.execute(f"SELECT quote({call[0]})").fetchone()[0]
+
+
 class Turso:
-    """The engine. A refused view leaves a table behind, so each query has a database of its own, in memory."""
+    """The engine. A refused view leaves a table behind, so the first query has a new database, in memory."""
 
     def hello(self, _: Message) -> Message:
-        name = f"Turso {version('pyturso')}"
-        return {"protocol": 1, "name": name, "output": "answers", "max_workers": 1, "nulls": True}
+        return {
+            "protocol": 2, "name": f"Turso {version('pyturso')}", "output": "answers", "max_workers": 1, "nulls": True,
+            "attaches": True,
+        }  # fmt: skip
 
     def open(self, request: Message) -> Message:
-        self.directory, self.columns = Path(request["directory"]), request["answer"]
+        self.directory = Path(request["directory"])
         self.database = turso.connect(":memory:", experimental_features="views", isolation_level=None)
         self.tables = {}
         for name, each in request["relations"].items():
             columns, nullable = each["columns"], each.get("nullable", ())
             self.database.execute(f"CREATE TABLE {name} ({', '.join(declared(columns, nullable))})")
             self.tables[name] = Table(name, columns)
-        body, end = parts_of(CONSTANT.sub(self.computed, request["sql"]))
-        self.reading = f"SELECT * FROM answer {end}"
+        self.views: dict[str, View] = {}
+        self.made = 0
         try:
-            self.database.execute(f"CREATE MATERIALIZED VIEW answer AS {body}")
-            self.rows = self.read()
-        except Exception as error:  # whatever it is, this query cannot be maintained
+            self.attach(request)
+        except RefusedError:
             self.end({})
-            raise RefusedError(one_line(error)) from error
+            raise
         return {}
 
-    def computed(self, call: re.Match[str]) -> str:
-        """Return the value of a call with constants: with many of them, a view has no rows."""
-        return self.database.execute(f"SELECT quote({call[0]})").fetchone()[0]
+    def attach(self, request: Message) -> Message:
+        """Create the view of one more query, and read its answer."""
+        self.made += 1
+        try:
+            view = View(self.database, request, f"answer_{self.made}")
+        except Exception as error:  # whatever it is, this query cannot be maintained
+            raise RefusedError(one_line(error)) from error
+        self.views[request["query"]] = view
+        return {"changes": len(view.rows)}
 
     def feed(self, request: Message) -> Message:
         self.batch = [
@@ -99,15 +124,15 @@ class Turso:
             for diff, row in changes:
                 self.database.execute(*table.statement(diff, row))
         self.database.execute("COMMIT")
-        self.rows = self.read()
-        return {"changes": len(self.rows), "seconds": time.perf_counter() - started}
+        for view in self.views.values():
+            view.read()
+        changes = sum(len(view.rows) for view in self.views.values())
+        return {"changes": changes, "seconds": time.perf_counter() - started}
 
-    def read(self) -> list[Row]:
-        return self.database.execute(self.reading).fetchall()
-
-    def answer(self, _: Message) -> Message:
-        columns = [_arrow([row[at] for row in self.rows], type_) for at, (_, type_) in enumerate(self.columns)]
-        return write(self.directory, "answer.arrow", pa.table(columns, [name for name, _ in self.columns]))
+    def answer(self, request: Message) -> Message:
+        view = self.views[request.get("query") or next(iter(self.views))]
+        columns = [_arrow([row[at] for row in view.rows], type_) for at, (_, type_) in enumerate(view.columns)]
+        return write(self.directory, "answer.arrow", pa.table(columns, [name for name, _ in view.columns]))
 
     def state(self, _: Message) -> Message:
         return {"rows": sum(table.live for table in self.tables.values())}

@@ -9,7 +9,7 @@ from deltamark.errors import DeltamarkError
 from deltamark.harness.cli.commands import command
 from deltamark.harness.cli.parser import Parser
 from deltamark.harness.conformance.cases import CASES, NULL_CASES, Case
-from deltamark.harness.conformance.run import RESTORED, Outcome, run_all, times_of
+from deltamark.harness.conformance.run import ATTACHED_AFTER, RESTORED, Outcome, attached_case, run_all, times_of
 from deltamark.harness.console.console import say
 from deltamark.harness.console.table import Table, text, words
 from deltamark.harness.engines.external.named import greeting, is_external
@@ -117,7 +117,8 @@ def _claim(output: str, outcomes: list[Outcome]) -> str:
         nulls = ", with NULL in its inputs" if takes(NULL_CASES) else ""
         deletes = "" if any(case.name in taken for case in CASES if case.deletions) else ", without deletions"
         snapshots = ", with snapshots" if RESTORED in taken else ""
-        return f"may claim: {output}{nulls}{deletes}{snapshots}"
+        queries = ", with further queries" if taken.issuperset(map(attached_case, ATTACHED_AFTER)) else ""
+        return f"may claim: {output}{nulls}{deletes}{snapshots}{queries}"
     if output == "stream" and all(outcome.right_at_ends for outcome in outcomes):
         return "may not claim a stream; its answers at the ends of batches are right, so it may claim: batches"
     return "may claim nothing: an answer is wrong"

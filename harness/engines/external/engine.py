@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import ClassVar
 
 import pyarrow as pa
 from msgspec import structs
@@ -90,10 +91,21 @@ class Restored:
     until: int
 
 
-class ExternalEngine(FedEngine[PreparedBatch]):
+@dataclass(frozen=True)
+class _OpenQuery:
+    """A query that is open in a program: its name, the columns of its output, and their receiver, if there is one."""
+
+    name: str
+    columns: Columns
+    sink: Sink | None
+
+
+class ExternalEngine(FedEngine[PreparedBatch], AttachingEngine):
     """The part that all external engines share. columns: those that the program must return."""
 
     columns: Columns
+    ASKED: ClassVar[type[Changes | Answer]]
+    """The request for the output of a query."""
 
     def __init__(  # noqa: PLR0913 (independent settings)
         self,
@@ -103,11 +115,11 @@ class ExternalEngine(FedEngine[PreparedBatch]):
         sink: Sink | None = None,
         *,
         begin: Restored | None = None,
-        coming: Cell | None = None,
+        coming: Sequence[Cell] = (),
     ) -> None:
         self._cell, self._work, self._sink = cell, work, sink
         self._coming = coming
-        self._inputs = sql_inputs(cell) if coming is None else sql_inputs(cell, coming)
+        self._inputs = sql_inputs(cell, *coming)
         self.feed = feed_of(cell, work, self._inputs)
         self._rows = SqlRows(dataset)
         self._taken = self._counted = 0
@@ -117,6 +129,7 @@ class ExternalEngine(FedEngine[PreparedBatch]):
         self.schemas: dict[str, Schema] = {}
         """The columns of exact changes, by query."""
         self.columns = self._columns(cell)
+        self._attached: list[_OpenQuery] = []
         self._program = named.acquire(cell.engine)
         resources.reset_peak(self._program.process)
         self.memory = resources.MemoryUse(self._program.process)
@@ -150,7 +163,7 @@ class ExternalEngine(FedEngine[PreparedBatch]):
             workload=cell.workload, deletions=self._work.retracts, logical=cell.logical, workers=cell.workers,
             collect=self._sink is not None, directory=str(self._program.files.path),
             relations={name: self._columns_of(relations[name], each) for name, each in inputs.items()},
-            answer=columns, shared=self._coming is not None,
+            answer=columns, shared=bool(self._coming),
         )  # fmt: skip
 
     def _columns_of(self, relation: Relation, names: tuple[str, ...]) -> RelationColumns:
@@ -244,6 +257,40 @@ class ExternalEngine(FedEngine[PreparedBatch]):
             raise self._program.failed(requests[0], problem)
         return tables
 
+    @property
+    def _until(self) -> int:
+        """The last logical time that was handed over."""
+        return self.batch.time
+
+    @classmethod
+    def beside(
+        cls, cell: Cell, coming: Sequence[Cell], dataset: Dataset, work: Workload, sink: Sink | None
+    ) -> ExternalEngine:
+        return cls(cell, dataset, work, sink, coming=coming)
+
+    def attach(self, cell: Cell, sink: Sink | None) -> float:
+        columns = self._columns(cell)
+        opening = self._opening(cell, sql_inputs(cell), columns)
+        self._counted += self._program.attach(Attach(**structs.asdict(opening))).changes
+        self._attached.append(_OpenQuery(cell.query, columns, sink))
+        return self._program.request_seconds
+
+    def _hand_over(self) -> None:
+        """Pass the output of each query to its sink. A request names its query only if there are several."""
+        if self._sink is None or not self._taken:
+            return
+        queries = [_OpenQuery(self._cell.query, self.columns, self._sink), *self._attached]
+        requests = [self.ASKED(each.name if self._attached else "") for each in queries]
+        for query, request, file in zip(queries, requests, self._files(*requests), strict=True):
+            with self._program.failures(request):
+                handed = self._handed(file, query)
+            if query.sink is not None:
+                query.sink(handed)
+
+    def _handed(self, file: pa.Table, query: _OpenQuery) -> Batch | pa.Table:
+        """Return the changes of a query, whose output is in a file."""
+        raise NotImplementedError
+
     def state_rows(self) -> int:
         return self._program.request(State(), StateReply).rows
 
@@ -268,71 +315,32 @@ class ExternalEngine(FedEngine[PreparedBatch]):
         named.release(self._cell.engine, self._program)
 
 
-@dataclass(frozen=True)
-class _ChangesOf:
-    """The changes of an open query: what asks for them, their columns, and their receiver."""
-
-    query: str
-    request: Changes
-    columns: Columns
-    sink: Sink
-
-
-class ExternalChanges(ExternalEngine, AttachingEngine):
+class ExternalChanges(ExternalEngine):
     """A program with changes. A checked run passes them to the sink when there are many, and at its end."""
 
     name = "exec:PROGRAM with changes of batches"
     capabilities = Capabilities(output="batches")
-    _attached: _ChangesOf | None = None
+    ASKED = Changes
 
     def _applied(self, changes: int) -> None:
         self._counted += changes
         if self._sink is not None and self._counted >= COLLECTED_CHANGES:
             self.finish()
 
-    @property
-    def _outputs(self) -> list[_ChangesOf]:
-        """The changes of all open queries. A request names its query only if there are several."""
-        if self._sink is None:
-            return []
-        query, attached = self._cell.query, self._attached
-        request = Changes(query) if attached else Changes()
-        return [_ChangesOf(query, request, self.columns, self._sink), *([attached] if attached else [])]
-
     def finish(self) -> None:
-        outputs = self._outputs
-        if not outputs:
-            return
-        for each, table in zip(outputs, self._files(*(each.request for each in outputs)), strict=True):
-            with self._program.failures(each.request):
-                found = changes_in(table, each.columns, self._read_until, self._until)
-                changes = self._converted(found, each.query)
-            each.sink(changes)
-        self._counted, self._read_until = 0, self._until
+        self._hand_over()
+        if self._taken:
+            self._counted, self._read_until = 0, self._until
 
-    @property
-    def _until(self) -> int:
-        """The last logical time that was handed over."""
-        return self.batch.time
-
-    @classmethod
-    def beside(cls, cell: Cell, coming: Cell, dataset: Dataset, work: Workload, sink: Sink) -> ExternalChanges:
-        return cls(cell, dataset, work, sink, coming=coming)
-
-    def attach(self, sink: Sink) -> float:
-        assert self._coming is not None
+    def attach(self, cell: Cell, sink: Sink | None) -> float:
         self.finish()
-        cell = self._coming
-        columns = self._columns(cell)
-        opening = self._opening(cell, sql_inputs(cell), columns)
-        self._counted = self._program.attach(Attach(**structs.asdict(opening))).changes
-        seconds = self._program.request_seconds
-        self._attached = _ChangesOf(cell.query, Changes(cell.query), columns, sink)
-        self._read_until = self._until - 1  # the answer to the rows so far has the last time that was fed
+        seconds = super().attach(cell, sink)
+        if self._taken:
+            self._read_until = self._until - 1  # the answer to the rows so far has the last time that was fed
         return seconds
 
-    def _converted(self, changes: pa.Table, query: str) -> Batch | pa.Table:  # noqa: ARG002 (for streams)
-        return changes
+    def _handed(self, file: pa.Table, query: _OpenQuery) -> Batch | pa.Table:
+        return changes_in(file, query.columns, self._read_until, self._until)
 
 
 class ExternalStream(ExternalChanges, StreamEngine):
@@ -347,8 +355,8 @@ class ExternalStream(ExternalChanges, StreamEngine):
             self.schema = schema
         return stored_columns(schema)
 
-    def _converted(self, changes: pa.Table, query: str) -> Batch:
-        return stored_in(changes, self.schemas[query])
+    def _handed(self, file: pa.Table, query: _OpenQuery) -> Batch:
+        return stored_in(super()._handed(file, query), self.schemas[query.name])
 
     def changes(self, rounds: int) -> Iterator[Batch]:
         collected: list[Batch] = []
@@ -368,6 +376,7 @@ class ExternalAnswers(ExternalEngine, AnswerEngine):
 
     name = "exec:PROGRAM with answers"
     capabilities = Capabilities(output="answers")
+    ASKED = Answer
 
     def answer(self) -> list[Row]:
         request = Answer()
@@ -375,6 +384,27 @@ class ExternalAnswers(ExternalEngine, AnswerEngine):
         with self._program.failures(request):
             columns = answer_in(table, self.columns).columns
             return list(zip(*(column.to_pylist() for column in columns), strict=True))
+
+
+class ExternalDifferences(ExternalAnswers):
+    """A program with whole answers to several queries. Their changes are the differences of consecutive answers."""
+
+    _before: Mapping[str, pa.Table] = {}
+    """The last answer of each query."""
+
+    def finish(self) -> None:
+        self._hand_over()
+
+    def _handed(self, file: pa.Table, query: _OpenQuery) -> pa.Table:
+        answer = answer_in(file, query.columns)
+        before, self._before = self._before.get(query.name), {**self._before, query.name: answer}
+        parts = [self._weighted(answer, 1), *([] if before is None else [self._weighted(before, -1)])]
+        return pa.concat_tables(parts, promote_options="permissive")  # a column of NULL alone may have its type
+
+    def _weighted(self, rows: pa.Table, weight: int) -> pa.Table:
+        """Return rows as changes at the last time."""
+        times, weights = (pa.repeat(pa.scalar(each, pa.int64()), rows.num_rows) for each in (self._until, weight))
+        return rows.add_column(0, DIFF, weights).add_column(0, TIME, times)
 
 
 def _collect(collected: list[Batch], changes: Batch | pa.Table) -> None:
@@ -385,3 +415,6 @@ def _collect(collected: list[Batch], changes: Batch | pa.Table) -> None:
 CLASSES: dict[Output, type[ExternalEngine]] = {
     "stream": ExternalStream, "batches": ExternalChanges, "answers": ExternalAnswers,
 }  # fmt: skip
+
+BESIDE: dict[Output, type[ExternalEngine]] = {**CLASSES, "answers": ExternalDifferences}
+"""The classes of programs with several queries."""

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from deltamark.harness.benchmarks.cell import DEFAULT_ENGINE
 from deltamark.harness.console.table import Table, brief, counted, listed, megabytes, rate, ratio
 from deltamark.harness.measure.stats import geomean
 from deltamark.harness.report.chart import Axes, Axis, Frame, Kind, Log, Row, Tooltip, chart, legend, look, short, tick
@@ -124,13 +125,14 @@ def _with_tables(
 
 
 def sharing(records: Sequence[Record]) -> Section | None:
-    """Draw the cost of all queries in one dataflow, and the sum of their costs in separate ones."""
+    """Draw the cost of all queries in one engine, and the sum of their costs alone."""
     tables = SharingSuite.tables(records)
     if not tables:
         return None
-    loads = _measured(records, SharingSuite.NAME, "loads", ())
+    measured = _measured(records, SharingSuite.NAME, "loads", ())
+    loads = list({row.cell: row for row in measured}.values())  # the last row of a cell has all queries
     text = (
-        "All queries in one dataflow, and the sum over separate dataflows: seconds for the whole stream, and megabytes "
+        "All queries in one engine, and the sum over each of them alone: seconds for the whole stream, and megabytes "
         "of state at its end. The number is together / alone. The tables are those of make tables SUITE=shared."
     )
     with consistent_figures(SharingSuite.NAME):
@@ -140,9 +142,15 @@ def sharing(records: Sequence[Record]) -> Section | None:
 
 
 def _shared(loads: Sequence[Record]) -> str:
-    time, size = (ratio(geomean(map(number, loads))).text for number in (time_ratio, bytes_ratio))
-    mean = f", in the geometric mean of {counted(len(loads), 'load')}" if len(loads) > 1 else ""
-    return f"All queries in one dataflow take {time} of the time and {size} of the state of separate dataflows{mean}."
+    engines = dict.fromkeys(_batching_and_engine(row)[1] for row in loads)
+    of_engine = {name: [row for row in loads if _batching_and_engine(row)[1] == name] for name in engines}
+    parts = []
+    for name, rows in of_engine.items():
+        time, size = (ratio(geomean(map(number, rows))).text for number in (time_ratio, bytes_ratio))
+        parts.append(f"{time} of the time and {size} of the state" + (f" with {name}" if len(engines) > 1 else ""))
+    most = max(map(len, of_engine.values()))
+    mean = f", in the geometric mean of {counted(most, 'load')}" if most > 1 else ""
+    return f"All queries together take {listed(parts)} of each alone{mean}."
 
 
 def _measured(records: Iterable[Record], suite: str, table: str, figures: Collection[str]) -> list[Record]:
@@ -162,7 +170,7 @@ def time_ratio(row: Record) -> float:
 
 def bytes_ratio(row: Record) -> float:
     """Return the ratio of the state of one dataflow to the sum of separate ones."""
-    together, alone = (row.least(f"{side}_bytes") for _, side in SIDES)
+    together, alone = (max(row.least(f"{side}_bytes"), 1) for _, side in SIDES)  # a process may not have grown
     return together / alone
 
 
@@ -203,9 +211,16 @@ def _tooltip(row: Record, side: str) -> Tooltip:
 def command(row: Record) -> str:
     """Return the command that measures a load again, in another directory: in the same one the load is done."""
     _, sf, *queries = row.dataset.split()
-    logical, _, physical = row.row.split()
+    (logical, physical), engine = _batching_and_engine(row)
     setting = f" QUERIES={','.join(queries)}" if queries else ""
+    setting += f" ENGINES={engine}" if engine != DEFAULT_ENGINE else ""
     return f"make bench SUITE=shared SF={sf}{setting} LOGICAL={logical} PHYSICAL={physical} RESULTS=again"
+
+
+def _batching_and_engine(row: Record) -> tuple[tuple[str, str], str]:
+    """Return L and P of a load, and its engine. A row of older code has its batching alone."""
+    logical, _, physical, *engine = row.row.split()
+    return (logical, physical), " ".join(engine[:-1]) or DEFAULT_ENGINE
 
 
 def _folded(tables: Iterable[Table]) -> list[Markup]:

@@ -45,8 +45,8 @@ def dsn(adapter, tmp_path):
     "statements",
     [
         {},
-        {"create": "CREATE VIEW answer AS {query}", "refresh": ""},
-        {"create": "CREATE VIEW answer AS {body}", "refresh": "", "read": "SELECT * FROM answer {end}"},
+        {"create": "CREATE VIEW {view} AS {query}", "refresh": ""},
+        {"create": "CREATE VIEW {view} AS {body}", "refresh": "", "read": "SELECT * FROM {view} {end}"},
     ],
     ids=["a materialized view", "a view", "a view without an order and a limit"],
 )

@@ -205,8 +205,8 @@ def test_a_refused_query_is_no_failure(monkeypatch, chunked):
 
 def test_changes_that_retract_rows_they_did_not_insert_are_an_error(monkeypatch, chunked):
     class Backwards(runpy.run_path(str(EXAMPLE_FILE))["Engine"]):
-        def difference(self, at):
-            return [(time, -diff, *row) for time, diff, *row in super().difference(at)]
+        def difference(self, query):
+            return [(time, -diff, *row) for time, diff, *row in super().difference(query)]
 
     example_in_thread(monkeypatch, Backwards)
     cell, work = Cell("q06", "0.001", logical=10_000, physical=1, engine=EXAMPLE), workload(chunked, "insert")

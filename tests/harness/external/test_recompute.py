@@ -31,11 +31,8 @@ def arrow_engine(recompute):
     """Return an engine that keeps Arrow tables."""
 
     class Engine(recompute.ArrowEngine):
-        def prepare(self, sql):
-            self.sql = sql
-
-        def run(self):
-            return duckdb.from_arrow(self.relations["t"]).query("t", self.sql).to_arrow_table()
+        def run(self, query):
+            return duckdb.from_arrow(self.relations["t"]).query("t", query.reading).to_arrow_table()
 
     return Engine()
 
@@ -61,11 +58,8 @@ def table_engine(recompute):
             self.database.register(file.stem.replace("-", "_"), pa.ipc.open_file(file).read_all())
             return file.stem.replace("-", "_")
 
-        def prepare(self, sql):
-            self.sql = sql
-
-        def run(self):
-            return self.database.sql(self.sql).to_arrow_table()
+        def run(self, query):
+            return self.database.sql(query.reading).to_arrow_table()
 
     return Engine()
 
@@ -75,7 +69,8 @@ ENGINES = pytest.mark.parametrize("make", [arrow_engine, table_engine])
 
 def opened(engine, directory, sql="SELECT a, s FROM t"):
     relations = {"t": {"columns": COLUMNS, "rows": 100, "nullable": ["a", "s"]}}
-    engine.open({"directory": directory, "workers": 1, "sql": sql, "relations": relations, "answer": COLUMNS})
+    asked = {"query": "all", "sql": sql, "answer": COLUMNS}
+    engine.open({"directory": directory, "workers": 1, "relations": relations, **asked})
     return engine
 
 

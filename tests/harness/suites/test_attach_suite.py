@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import runpy
-from collections import Counter
 
 import pytest
 from support.harness.programs import EXAMPLE, EXAMPLE_FILE, example_in_thread
@@ -17,60 +16,22 @@ from deltamark.harness.engines.external import named
 from deltamark.harness.suites import attach
 
 
-class Beside(runpy.run_path(str(EXAMPLE_FILE))["Engine"]):
-    """The example with a second query, which has texts, answers and changes of its own."""
+class Noting(runpy.run_path(str(EXAMPLE_FILE))["Engine"]):
+    """The example, which notes whether a query is opened for others to come."""
 
-    OWN = ("sql", "answer", "changed", "schema")
-    other = None
     shared = []  # noqa: RUF012 (of all processes)
-
-    def hello(self, request):
-        return {**super().hello(request), "protocol": 2, "attaches": True}
 
     def open(self, request):
         type(self).shared.append(request.get("shared", False))
         return super().open(request)
 
-    def turn(self):
-        """Exchange the first query and the second one."""
-        mine = {name: getattr(self, name) for name in self.OWN}
-        vars(self).update(self.other)
-        self.other = mine
 
-    def second(self):
-        """Compute the changes of the second query; return their number."""
-        self.turn()
-        found = self.difference(self.time)
-        self.changed += found
-        self.turn()
-        return len(found)
-
-    def attach(self, request):
-        self.query, schema = request["query"], self.database.sql(request["sql"]).to_arrow_table().schema
-        self.other = {"sql": request["sql"], "answer": Counter(), "changed": [], "schema": schema}
-        return {"changes": self.second()}
-
-    def apply(self, request):
-        reply = super().apply(request)
-        return reply if self.other is None else reply | {"changes": reply["changes"] + self.second()}
-
-    def changes(self, request):
-        if request.get("query") != getattr(self, "query", ""):
-            return super().changes(request)
-        self.turn()
-        reply = super().changes(request)
-        self.turn()
-        return reply
-
-
-class Forgetful(Beside):
+class Forgetful(runpy.run_path(str(EXAMPLE_FILE))["Engine"]):
     """Computes the first answer of the second query, and then no changes of it."""
 
-    def apply(self, request):
-        self.other, other = None, self.other
-        reply = super().apply(request)
-        self.other = other
-        return reply
+    def difference(self, query):
+        is_first = query is self.queries[self.first]
+        return super().difference(query) if is_first or not query.answer else []
 
 
 @pytest.fixture(autouse=True)
@@ -92,11 +53,11 @@ def attached(dataset, engine):
 
 @pytest.mark.parametrize("engine", ["embedded", EXAMPLE])
 def test_a_second_query_has_its_answer_at_once_and_with_each_batch(chunked, monkeypatch, engine):
-    example_in_thread(monkeypatch, Beside)
+    example_in_thread(monkeypatch, Noting)
     reply = attached(chunked, engine)
     assert reply.verified == "oracle"
     assert reply.figures.keys() == {"seconds", "peak_bytes", "kept_bytes", "before", "after", "alone"}
-    assert engine == "embedded" or Beside.shared[-2:] == [True, False], "the second query alone shares nothing"
+    assert engine == "embedded" or Noting.shared[-2:] == [True, False], "the second query alone shares nothing"
     sizes = {len(reply.figures[name]) for name in ("before", "after", "alone")}
     assert sizes == {attach.BATCHES}, "orders move with their lines, and the queries read no other relation"
 
@@ -108,7 +69,7 @@ def test_a_second_query_that_is_not_maintained_is_wrong(chunked, monkeypatch):
 
 
 def test_an_engine_with_one_query_is_refused(chunked):
-    with pytest.raises(RefusedError, match="it attaches no query"):
+    with pytest.raises(RefusedError, match="it attaches no other"):
         attached(chunked, "duckdb")
 
 

@@ -187,5 +187,19 @@ def test_distances_stand_beside_those_of_the_post_on_the_same_graph():
 
 def test_the_gain_of_sharing_is_the_median_of_pairs():
     loads, state = suite_tables([load(together_bytes=[2e6])], "shared")
-    assert texts(loads) == [["1 x 1000", "1.00 s", "50/s", "2.00 s", "0.38x"]]
-    assert texts(state) == [["together", "4", "2", "-", "0"], ["alone, sum", "4", "0", "-", "0"]]
+    assert texts(loads) == [["embedded", "1 x 1000", "-", "1.00 s", "50/s", "2.00 s", "0.38x", "-", "2", "0"]]
+    assert texts(state) == [
+        ["embedded", "together", "4", "2", "-", "0"], ["embedded", "alone, sum", "4", "0", "-", "0"],
+    ]  # fmt: skip
+
+
+def test_one_more_query_costs_what_it_adds_to_the_others():
+    fewer = load("1 x 1000 mine 1", queries=[1], together_seconds=[2.0, 2.0], alone_seconds=[2.0, 2.0])
+    more = load("1 x 1000 mine 2", queries=[2], together_seconds=[3.0, 3.5], alone_seconds=[4.0, 5.0])
+    refused = replace(load("1 x 1000 other", note="refused: it has one query"), figures={}, cell="y")
+    loads, state = suite_tables([fewer, more, refused], "shared")
+    assert [[*row[:4], row[7]] for row in texts(loads)] == [
+        ["other", "1 x 1000", "-", "refused", "refused"], ["mine", "1 x 1000", "1", "2.00 s", "-"],
+        ["mine", "1 x 1000", "2", "3.00 s", "0.50x"],
+    ]  # fmt: skip
+    assert [row[0] for row in texts(state)] == ["mine", "mine"]

@@ -24,20 +24,21 @@ class Engine(example["Engine"]):
         self.fault, self.before, self.last, self.again = fault, (), [], []
 
     def hello(self, request):
-        return {**super().hello(request), "protocol": 2, "snapshots": True}
+        return {**super().hello(request), "snapshots": True, "attaches": False}
 
     def rows(self):
         """Return the tables and the answer."""
-        return {name: self.database.table(name).to_arrow_table() for name in self.columns}, Counter(self.answer)
+        answer = Counter(self.queries[self.first].answer)
+        return {name: self.database.table(name).to_arrow_table() for name in self.columns}, answer
 
     def apply(self, request):
         if self.fault == "loses":
             self.before = self.rows()
         return super().apply(request)
 
-    def difference(self, at):
-        self.last = super().difference(at)
-        changed, self.again = [*self.last, *((at, *change) for change in self.again)], []
+    def difference(self, query):
+        self.last = super().difference(query)
+        changed, self.again = [*self.last, *((self.time, *change) for change in self.again)], []
         return changed
 
     def snapshot(self, request):
@@ -51,7 +52,8 @@ class Engine(example["Engine"]):
         if self.fault == "unreadable":
             return {"error": "the snapshot is torn"}
         self.open(request)
-        self.time, last, tables, self.answer = pickle.loads((Path(request["snapshot"]) / "rows").read_bytes())
+        saved = pickle.loads((Path(request["snapshot"]) / "rows").read_bytes())
+        self.time, last, tables, self.queries[self.first].answer = saved
         for name, table in tables.items():
             self.database.register("saved", table)
             self.database.execute(f"INSERT INTO {name} SELECT * FROM saved")

@@ -138,12 +138,12 @@ def distances(dataset="10,000,000 nodes, 100,000,000 edges, 1 roots"):
     ]  # fmt: skip
 
 
-def load(**changes):
+def load(row="1 x 1000", note="", **changes):
     figures = {f"{side}_{what}": [4.0] for side in ("together", "alone") for what in ("rows", "bytes", "peak")}
     figures |= {"together_seconds": [1.0, 2.0], "alone_seconds": [2.0, 8.0], "tuples": [50], **changes}
     return record(
-        "1 x 1000", figures, suite="shared", dataset="SF 1", table="loads", cell="x", session="session",
-        verified="oracle",
+        row, figures, suite="shared", dataset="SF 1", table="loads", cell="x", session="session", verified="oracle",
+        note=note,
     )  # fmt: skip
 
 

@@ -41,6 +41,10 @@ COPIED = "copied rows"
 MAX_PIECES = 1000
 """The pieces of rows that wait beside a table before they are moved into it. Not tuned."""
 
+SMALL_ROWS = 2048
+"""The rows of a piece below which pieces are joined before they are moved: DuckDB works on vectors of this size, and
+takes 27 microseconds for a piece of one row otherwise, against 3."""
+
 LOADED_ROWS = 1 << 17
 """The rows of a table that are read at once to load a view. Not tuned."""
 
@@ -201,7 +205,10 @@ class Store:
 
     def _move(self, name: str, waiting: dict[str, list[pa.Table]]) -> None:
         """Move rows that wait beside a table into it."""
-        with given_rows(self.duckdb, pa.concat_tables(waiting[name]), MOVED):
+        rows = pa.concat_tables(waiting[name])
+        if rows.num_rows < SMALL_ROWS * len(waiting[name]):
+            rows = rows.combine_chunks()
+        with given_rows(self.duckdb, rows, MOVED):
             self.duckdb.execute(f"INSERT INTO {quoted(name)} SELECT * FROM {quoted(MOVED)}")
         del waiting[name]
 
@@ -439,11 +446,14 @@ class Store:
 
     def _typed(self, table: Table, frame: pa.Table) -> pa.Table:
         """Return rows in the types of a table, cast as DuckDB casts, in the order of its columns."""
+        if frame.schema.equals(table.schema):
+            frame.validate()  # as DuckDB does, this trusts that texts are UTF-8
+            return frame
         rows = renamed(frame, table.name, table.types)
         names = [name for name in table.types if name in rows.column_names]
         rows = rows.select(names)
         if all(rows.schema.field(name).type == table.schema.field(name).type for name in names):
-            rows.validate()  # as DuckDB does, this trusts that texts are UTF-8
+            rows.validate()
             return rows
         casts = ", ".join(f"CAST({quoted(name)} AS {table.types[name]}) AS {quoted(name)}" for name in names)
         with given_rows(self._committed, rows):

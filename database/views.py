@@ -19,11 +19,12 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from deltamark.database.change_log import Contents
+from deltamark.database.conversions import Conversion
 from deltamark.database.result import Result
 from deltamark.database.saved_views import SavedViews
 from deltamark.database.statements import Statement, statements
 from deltamark.database.store import Changed, Store, given_rows
-from deltamark.dataflow.batch import Batch, concatenated
+from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.runtime.live_plans import NoHistoryError
 from deltamark.dataflow.sql.arrow_tables import arrow_batch
@@ -31,7 +32,6 @@ from deltamark.dataflow.sql.fragments import Json, objects
 from deltamark.dataflow.sql.planner import quoted
 from deltamark.dataflow.sql.problems import SeveralSqlError
 from deltamark.dataflow.sql.query import Query, query
-from deltamark.dataflow.types import Schema
 from deltamark.errors import DataError, DeltamarkError, NotSupportedError, ProgrammingError, unknown
 
 MOMENTS = ("current_date", "current_time", "current_timestamp", "localtime", "localtimestamp")
@@ -88,6 +88,8 @@ class Views:
         """Whether no view has changed since the state was saved, or the database was opened."""
         self._lead = 0
         """The logical time of the dataflow when `time` was 0."""
+        self._conversions: dict[str, Conversion] = {}
+        """The conversion of the rows of each table that was needed before."""
 
     def __iter__(self) -> Iterator[View]:
         return iter(self._views.values())
@@ -238,11 +240,10 @@ class Views:
 
         After an error they are loaded anew when they are needed.
         """
-        present = {name: [each for each in changed if each[0].num_rows] for name, changed in changes.items()}
-        if not any(present.values()):
+        if not any(rows.num_rows for changed in changes.values() for rows, _ in changed):
             return {}
         try:
-            return self._feed(present)
+            return self._feed(changes)
         except DeltamarkError as error:
             if not self._has_old_columns:
                 raise self._refused(error) from error
@@ -270,9 +271,19 @@ class Views:
 
     def _follow(self, dataflow: Plans, changes: Mapping[str, Sequence[Changed]], time: int) -> dict[str, Batch] | None:
         """Feed changes of tables at a logical time; return those of the views, None if no view reads the tables."""
-        inputs = dataflow.inputs.items()
-        batches = {name: self._batch(name, each, changes[name], time) for name, each in inputs if changes.get(name)}
+        batches = self._batches(dataflow, changes, time)
         return dataflow.feed(batches) if batches else None
+
+    def _batches(self, dataflow: Plans, changes: Mapping[str, Sequence[Changed]], time: int) -> dict[str, Batch]:
+        """Return changes of tables as batches of one time, with the columns that views read."""
+        batches = {}
+        for name, columns in dataflow.inputs.items():
+            if present := [each for each in changes.get(name, ()) if each[0].num_rows]:
+                table, found = self._store.catalog[name], self._conversions.get(name)
+                if found is None or found.table is not table or found.columns != columns:
+                    found = self._conversions[name] = Conversion(table, columns)
+                batches[name] = found.batch(present, time)
+        return batches
 
     def _refused(self, error: DeltamarkError) -> DeltamarkError:
         names = ", ".join(error.plans)
@@ -385,9 +396,7 @@ class Views:
             for name in dataflow.schemas:
                 dataflow.keep(name)
             loaded = {name: [(rows, 1) for rows in self._store.committed(name)] for name in dataflow.inputs}
-            inputs = dataflow.inputs.items()
-            rows = {name: self._batch(name, each, loaded[name], self.time) for name, each in inputs if loaded[name]}
-            dataflow.feed(rows)
+            dataflow.feed(self._batches(dataflow, loaded, self.time))
         except BaseException:
             dataflow.close()
             raise
@@ -396,13 +405,6 @@ class Views:
     def _rows_of(self, name: str) -> Iterator[Batch]:
         schema = self._store.catalog[name].collection.schema
         return (arrow_batch(rows, schema, 0) for rows in self._store.committed(name))
-
-    def _batch(self, name: str, columns: Sequence[str], changes: Sequence[Changed], time: int) -> Batch:
-        """Return changes of a table as a batch of one time, with the columns that are read; deleted rows come first."""
-        whole = self._store.catalog[name].collection.schema
-        schema = Schema(tuple(whole.field(each) for each in columns), whole.rows)
-        ordered = sorted(changes, key=lambda each: each[1])
-        return concatenated([arrow_batch(rows, schema, time, diff) for rows, diff in ordered])
 
     def answer(self, name: str) -> pa.Table:
         """Return the present answer of a view, as Arrow has the engine's values."""

@@ -451,10 +451,10 @@ class Store:
             return frame
         rows = renamed(frame, table.name, table.types)
         names = [name for name in table.types if name in rows.column_names]
-        rows = rows.select(names)
-        if all(rows.schema.field(name).type == table.schema.field(name).type for name in names):
+        rows, fields = rows.select(names), [table.schema.field(name) for name in names]
+        if rows.schema.types == [each.type for each in fields]:
             rows.validate()
-            return rows
+            return pa.table(rows.columns, schema=pa.schema(fields))  # all pieces that wait have one schema
         casts = ", ".join(f"CAST({quoted(name)} AS {table.types[name]}) AS {quoted(name)}" for name in names)
         with given_rows(self._committed, rows):
             return self._committed.sql(f"SELECT {casts} FROM {quoted(GIVEN)}").to_arrow_table()

@@ -114,11 +114,16 @@ class Store:
         self.prepare()
         self.duckdb.execute(f"CHECKPOINT {self._database}")
 
-    def mark(self, token: bytes) -> None:
-        """Let the tables have a token, by which a file beside them names this state of theirs."""
+    def mark(self, token: bytes, retired: Sequence[str]) -> None:
+        """Let the tables have a token, by which a file beside them names this state of theirs.
+
+        retired: the written definitions of dropped views, which are needed to read that file.
+        """
         with self.declaring():
             self.duckdb.execute("CREATE TABLE IF NOT EXISTS deltamark.state (token BLOB); DELETE FROM deltamark.state")
             self.duckdb.execute("INSERT INTO deltamark.state VALUES ($1)", [token])
+            text = "CREATE OR REPLACE TABLE deltamark.retired AS SELECT unnest($1::VARCHAR[]) AS definition"
+            self.duckdb.execute(text, [retired])
             self.duckdb.execute("CREATE SEQUENCE IF NOT EXISTS deltamark.commits")
 
     def token(self) -> bytes:
@@ -126,6 +131,12 @@ class Store:
         with suppress(duckdb.CatalogException):
             return b"".join(token for (token,) in self.duckdb.execute("FROM deltamark.state").fetchall())
         return b""
+
+    def retired(self) -> list[str]:
+        """Return the written definitions of the views that were dropped before the state of views was saved."""
+        with suppress(duckdb.CatalogException):  # of a connection whose transaction it does not end
+            return [each for (each,) in self._committed.execute("FROM deltamark.retired").fetchall()]
+        return []
 
     def last_number(self) -> int:
         """Return the number of the last committed transaction that has one; 0 if none has, -1 if they get none."""

@@ -20,11 +20,13 @@ import pyarrow as pa
 
 from deltamark.database.change_log import Contents
 from deltamark.database.conversions import Conversion
+from deltamark.database.definitions import Definition
 from deltamark.database.result import Result
 from deltamark.database.saved_views import SavedViews
 from deltamark.database.statements import Statement, statements
 from deltamark.database.store import Changed, Store, given_rows
 from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.runtime.live_plans import NoHistoryError
 from deltamark.dataflow.sql.arrow_tables import arrow_batch
@@ -56,8 +58,14 @@ class View:
     reads: frozenset[str]
     """The tables and views in its text, in lower case."""
     query: Query
+    definition: Definition
     answer: pa.Table | None = None
     """The present answer, if it was read since it changed."""
+
+    @property
+    def digest(self) -> str:
+        """The digest of its plan."""
+        return self.query.collection.node.digest.hex()
 
     @property
     def rows(self) -> str:
@@ -88,6 +96,8 @@ class Views:
         """Whether no view has changed since the state was saved, or the database was opened."""
         self._lead = 0
         """The logical time of the dataflow when `time` was 0."""
+        self._compiled: dict[str, Definition] = {}
+        """The definitions of all views whose plans the dataflow has compiled, by the digests of the plans."""
         self._conversions: dict[str, Conversion] = {}
         """The conversion of the rows of each table that was needed before."""
 
@@ -127,8 +137,9 @@ class Views:
         tables = [self._store.catalog[each] for each in self._store.catalog.names()]
         inputs = {each.name: each.collection for each in tables if each.collection.schema.fields}
         words = {name for each in statements(text) for name in each.names}
+        needed = _needed(reads, known)
         try:
-            found = query(text, inputs, _needed(reads, known))
+            found = query(text, inputs, needed)
         except DeltamarkError as error:
             for table in tables:
                 for column, absence in table.absent.items():
@@ -139,7 +150,9 @@ class Views:
         names = [each.lower() for each in found.names]
         if repeated := [each for each in names if names.count(each) > 1]:
             raise ProgrammingError("a view with two columns of one name", f"{name}.{repeated[0]}", "write AS")
-        return View(name, text, reads, found)
+        used = reads.union(*(known[each.lower()].reads for each in needed))
+        read = {each: table for each, table in inputs.items() if each.lower() in used}
+        return View(name, text, reads, found, Definition(text, needed, read or inputs))
 
     def _tables_of(self, text: str) -> frozenset[str]:
         """Return the names in FROM, in lower case."""
@@ -218,6 +231,7 @@ class Views:
     def _attached(self, view: View, dataflow: Plans) -> Batch:
         """Attach a view to the arrangements that have the rows that it needs, or else to rows of the tables."""
         plan = view.query.collection
+        self._compiled[view.digest] = view.definition
         try:
             return dataflow.attach(view.name, plan)
         except NoHistoryError as error:
@@ -226,6 +240,7 @@ class Views:
 
     def drop(self, *views: View) -> None:
         """Maintain some views no more. No other view reads them."""
+        self._continue()  # so that a checkpoint can save the state of the others
         for view in views:
             self._saved.drop(view.name)
         with self._store.declaring():
@@ -314,28 +329,36 @@ class Views:
 
     def _load(self) -> None:
         """Load all views, unless they are maintained already: from their saved state, or from the committed rows."""
-        if self._dataflow is not None:
-            return
-        self._lead = 0
-        self._has_old_columns = False
-        self._dataflow = self._restored()
-        if self._dataflow is None:
-            self._dataflow, self._has_old_columns = self._loaded(self), False
-        else:
-            self._lead = self._dataflow.last - self.time
+        if not self._continue():
+            self._lead, self._has_old_columns = 0, False
+            self._compiled = {each.digest: each.definition for each in self}
+            self._dataflow = self._loaded(self)
 
-    def _restored(self) -> Plans | None:
-        """Return the dataflow that continues from the saved state of these views, if there is one."""
-        if not self._is_saved or not self._saved.fits:
-            return None
-        later = self._saved.later
-        if later is None:
-            return self._saved.restored({each.name: each.query.collection for each in self}, self._workers)
-        try:
-            return self._replayed(later)
-        except (DeltamarkError, pa.ArrowException) as error:
-            self._saved.refuse(error)
-            return None
+    def _continue(self) -> bool:
+        """Continue from the saved state, unless views are maintained already; return whether they are maintained."""
+        if self._dataflow is None and self._is_saved and self._saved.fits:
+            later = self._saved.later
+            try:
+                self._dataflow = self._restored(self) if later is None else self._replayed(later)
+            except (DeltamarkError, pa.ArrowException) as error:
+                self._saved.refuse(error)
+            if self._dataflow is not None:
+                self._lead = self._dataflow.last - self.time
+        return self._dataflow is not None
+
+    def _restored(self, views: Iterable[View]) -> Plans | None:
+        """Return the dataflow that continues from the saved state of some views."""
+        plans, retired = {each.name: each.query.collection for each in views}, self._retired()
+        self._compiled = {each.digest: each.definition for each in views}
+        self._compiled |= {digest: definition for digest, (definition, _) in retired.items()}
+        self._has_old_columns = bool(retired)
+        return self._saved.restored(plans, [plan for _, plan in retired.values()], self._workers)
+
+    def _retired(self) -> dict[str, tuple[Definition, Collection]]:
+        """Return the definitions and plans of the views that were dropped before the state was saved, by digests."""
+        definitions = map(Definition.read, self._store.retired())
+        planned = [(each, each.plan()) for each in definitions]
+        return {plan.node.digest.hex(): (each, plan) for each, plan in planned}
 
     def _replayed(self, later: Contents) -> Plans | None:
         """Return the dataflow that continues from the saved state, after the changes of a log.
@@ -343,7 +366,7 @@ class Views:
         It has the views of the state at first. Some of them may be dropped now, and others may have their names.
         """
         saved = self._saved_views(later.views)
-        dataflow = self._saved.restored({each.name: each.query.collection for each in saved.values()}, self._workers)
+        dataflow = self._restored(saved.values())
         if dataflow is None:
             return None
         try:
@@ -385,7 +408,10 @@ class Views:
 
     def checkpoint(self) -> None:
         """Write the committed rows of the tables and the state of the views to their files."""
-        self._saved.checkpoint(self._dataflow if self._views else None, self._texts, is_saved=self._is_saved)
+        present = {each.digest for each in self}
+        retired = [definition for digest, definition in self._compiled.items() if digest not in present]
+        dataflow = self._dataflow if self._views else None
+        self._saved.checkpoint(dataflow, self._texts, retired, is_saved=self._is_saved)
         self._is_saved = self._saved.fits
 
     def _loaded(self, views: Iterable[View], prepare: Callable[[Plans], None] = lambda _: None) -> Plans:

@@ -12,12 +12,13 @@ from __future__ import annotations
 import logging
 import os
 import secrets
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deltamark.database.change_log import ChangeLog, Contents, State, read_log
+from deltamark.database.definitions import Definition
 from deltamark.database.files import FINGERPRINT_BYTES, MEMORY, Files, log_bytes
 from deltamark.database.store import Changed, Store
 from deltamark.dataflow.language.collection import Collection
@@ -128,12 +129,15 @@ class SavedViews:
         if self._log is not None:
             self._log.mark(files)
 
-    def restored(self, plans: Mapping[str, Collection], workers: int) -> Plans | None:
-        """Return the dataflow that continues from the state; None if the file cannot be used."""
+    def restored(self, plans: Mapping[str, Collection], retired: Iterable[Collection], workers: int) -> Plans | None:
+        """Return the dataflow that continues from the state; None if the file cannot be used.
+
+        retired: the plans of the views that were dropped before the state was saved.
+        """
         if not self.fits:
             return None
         try:
-            return Dataflow.restore(self._path, plans, workers=workers)
+            return Dataflow.restore(self._path, plans, workers=workers, retired=retired)
         except (DeltamarkError, OSError) as error:
             self.refuse(error)
             return None
@@ -144,11 +148,13 @@ class SavedViews:
         self.fits = False
         self._end_log()
 
-    def checkpoint(self, dataflow: Plans | None, views: Mapping[str, str], *, is_saved: bool) -> None:
+    def checkpoint(
+        self, dataflow: Plans | None, views: Mapping[str, str], retired: Iterable[Definition], *, is_saved: bool
+    ) -> None:
         """Write the tables, and the state of the views that belongs to them; then `fits` says whether the file has it.
 
-        dataflow: maintains the views, if these were needed; views: their texts; is_saved: whether no view has changed
-        since the state was written or read.
+        dataflow: maintains the views, if these were needed; views: their texts; retired: the views that it has
+        maintained before; is_saved: whether no view has changed since the state was written or read.
         """
         if is_saved and self.fits:
             self._store.checkpoint()
@@ -161,7 +167,7 @@ class SavedViews:
             _remove(self._path)
             return
         token = secrets.token_bytes(TOKEN_BYTES)
-        self._store.mark(token)
+        self._store.mark(token, [each.written() for each in retired])
         self._store.checkpoint()
         self._files = self._store.files()
         self._seal = token + self._files.fingerprint

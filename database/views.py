@@ -19,11 +19,14 @@ from typing import TypeAlias
 import pyarrow as pa
 
 from deltamark.database.change_log import Contents
+from deltamark.database.conversions import Conversion
+from deltamark.database.definitions import Definition
 from deltamark.database.result import Result
 from deltamark.database.saved_views import SavedViews
 from deltamark.database.statements import Statement, statements
 from deltamark.database.store import Changed, Store, given_rows
-from deltamark.dataflow.batch import Batch, concatenated
+from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.language.collection import Collection
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.runtime.live_plans import NoHistoryError
 from deltamark.dataflow.sql.arrow_tables import arrow_batch
@@ -31,7 +34,6 @@ from deltamark.dataflow.sql.fragments import Json, objects
 from deltamark.dataflow.sql.planner import quoted
 from deltamark.dataflow.sql.problems import SeveralSqlError
 from deltamark.dataflow.sql.query import Query, query
-from deltamark.dataflow.types import Schema
 from deltamark.errors import DataError, DeltamarkError, NotSupportedError, ProgrammingError, unknown
 
 MOMENTS = ("current_date", "current_time", "current_timestamp", "localtime", "localtimestamp")
@@ -56,8 +58,14 @@ class View:
     reads: frozenset[str]
     """The tables and views in its text, in lower case."""
     query: Query
+    definition: Definition
     answer: pa.Table | None = None
     """The present answer, if it was read since it changed."""
+
+    @property
+    def digest(self) -> str:
+        """The digest of its plan."""
+        return self.query.collection.node.digest.hex()
 
     @property
     def rows(self) -> str:
@@ -88,6 +96,10 @@ class Views:
         """Whether no view has changed since the state was saved, or the database was opened."""
         self._lead = 0
         """The logical time of the dataflow when `time` was 0."""
+        self._compiled: dict[str, Definition] = {}
+        """The definitions of all views whose plans the dataflow has compiled, by the digests of the plans."""
+        self._conversions: dict[str, Conversion] = {}
+        """The conversion of the rows of each table that was needed before."""
 
     def __iter__(self) -> Iterator[View]:
         return iter(self._views.values())
@@ -125,8 +137,9 @@ class Views:
         tables = [self._store.catalog[each] for each in self._store.catalog.names()]
         inputs = {each.name: each.collection for each in tables if each.collection.schema.fields}
         words = {name for each in statements(text) for name in each.names}
+        needed = _needed(reads, known)
         try:
-            found = query(text, inputs, _needed(reads, known))
+            found = query(text, inputs, needed)
         except DeltamarkError as error:
             for table in tables:
                 for column, absence in table.absent.items():
@@ -137,7 +150,9 @@ class Views:
         names = [each.lower() for each in found.names]
         if repeated := [each for each in names if names.count(each) > 1]:
             raise ProgrammingError("a view with two columns of one name", f"{name}.{repeated[0]}", "write AS")
-        return View(name, text, reads, found)
+        used = reads.union(*(known[each.lower()].reads for each in needed))
+        read = {each: table for each, table in inputs.items() if each.lower() in used}
+        return View(name, text, reads, found, Definition(text, needed, read or inputs))
 
     def _tables_of(self, text: str) -> frozenset[str]:
         """Return the names in FROM, in lower case."""
@@ -216,6 +231,7 @@ class Views:
     def _attached(self, view: View, dataflow: Plans) -> Batch:
         """Attach a view to the arrangements that have the rows that it needs, or else to rows of the tables."""
         plan = view.query.collection
+        self._compiled[view.digest] = view.definition
         try:
             return dataflow.attach(view.name, plan)
         except NoHistoryError as error:
@@ -224,6 +240,7 @@ class Views:
 
     def drop(self, *views: View) -> None:
         """Maintain some views no more. No other view reads them."""
+        self._continue()  # so that a checkpoint can save the state of the others
         for view in views:
             self._saved.drop(view.name)
         with self._store.declaring():
@@ -238,11 +255,10 @@ class Views:
 
         After an error they are loaded anew when they are needed.
         """
-        present = {name: [each for each in changed if each[0].num_rows] for name, changed in changes.items()}
-        if not any(present.values()):
+        if not any(rows.num_rows for changed in changes.values() for rows, _ in changed):
             return {}
         try:
-            return self._feed(present)
+            return self._feed(changes)
         except DeltamarkError as error:
             if not self._has_old_columns:
                 raise self._refused(error) from error
@@ -270,9 +286,19 @@ class Views:
 
     def _follow(self, dataflow: Plans, changes: Mapping[str, Sequence[Changed]], time: int) -> dict[str, Batch] | None:
         """Feed changes of tables at a logical time; return those of the views, None if no view reads the tables."""
-        inputs = dataflow.inputs.items()
-        batches = {name: self._batch(name, each, changes[name], time) for name, each in inputs if changes.get(name)}
+        batches = self._batches(dataflow, changes, time)
         return dataflow.feed(batches) if batches else None
+
+    def _batches(self, dataflow: Plans, changes: Mapping[str, Sequence[Changed]], time: int) -> dict[str, Batch]:
+        """Return changes of tables as batches of one time, with the columns that views read."""
+        batches = {}
+        for name, columns in dataflow.inputs.items():
+            if present := [each for each in changes.get(name, ()) if each[0].num_rows]:
+                table, found = self._store.catalog[name], self._conversions.get(name)
+                if found is None or found.table is not table or found.columns != columns:
+                    found = self._conversions[name] = Conversion(table, columns)
+                batches[name] = found.batch(present, time)
+        return batches
 
     def _refused(self, error: DeltamarkError) -> DeltamarkError:
         names = ", ".join(error.plans)
@@ -303,28 +329,36 @@ class Views:
 
     def _load(self) -> None:
         """Load all views, unless they are maintained already: from their saved state, or from the committed rows."""
-        if self._dataflow is not None:
-            return
-        self._lead = 0
-        self._has_old_columns = False
-        self._dataflow = self._restored()
-        if self._dataflow is None:
-            self._dataflow, self._has_old_columns = self._loaded(self), False
-        else:
-            self._lead = self._dataflow.last - self.time
+        if not self._continue():
+            self._lead, self._has_old_columns = 0, False
+            self._compiled = {each.digest: each.definition for each in self}
+            self._dataflow = self._loaded(self)
 
-    def _restored(self) -> Plans | None:
-        """Return the dataflow that continues from the saved state of these views, if there is one."""
-        if not self._is_saved or not self._saved.fits:
-            return None
-        later = self._saved.later
-        if later is None:
-            return self._saved.restored({each.name: each.query.collection for each in self}, self._workers)
-        try:
-            return self._replayed(later)
-        except (DeltamarkError, pa.ArrowException) as error:
-            self._saved.refuse(error)
-            return None
+    def _continue(self) -> bool:
+        """Continue from the saved state, unless views are maintained already; return whether they are maintained."""
+        if self._dataflow is None and self._is_saved and self._saved.fits:
+            later = self._saved.later
+            try:
+                self._dataflow = self._restored(self) if later is None else self._replayed(later)
+            except (DeltamarkError, pa.ArrowException) as error:
+                self._saved.refuse(error)
+            if self._dataflow is not None:
+                self._lead = self._dataflow.last - self.time
+        return self._dataflow is not None
+
+    def _restored(self, views: Iterable[View]) -> Plans | None:
+        """Return the dataflow that continues from the saved state of some views."""
+        plans, retired = {each.name: each.query.collection for each in views}, self._retired()
+        self._compiled = {each.digest: each.definition for each in views}
+        self._compiled |= {digest: definition for digest, (definition, _) in retired.items()}
+        self._has_old_columns = bool(retired)
+        return self._saved.restored(plans, [plan for _, plan in retired.values()], self._workers)
+
+    def _retired(self) -> dict[str, tuple[Definition, Collection]]:
+        """Return the definitions and plans of the views that were dropped before the state was saved, by digests."""
+        definitions = map(Definition.read, self._store.retired())
+        planned = [(each, each.plan()) for each in definitions]
+        return {plan.node.digest.hex(): (each, plan) for each, plan in planned}
 
     def _replayed(self, later: Contents) -> Plans | None:
         """Return the dataflow that continues from the saved state, after the changes of a log.
@@ -332,7 +366,7 @@ class Views:
         It has the views of the state at first. Some of them may be dropped now, and others may have their names.
         """
         saved = self._saved_views(later.views)
-        dataflow = self._saved.restored({each.name: each.query.collection for each in saved.values()}, self._workers)
+        dataflow = self._restored(saved.values())
         if dataflow is None:
             return None
         try:
@@ -374,7 +408,10 @@ class Views:
 
     def checkpoint(self) -> None:
         """Write the committed rows of the tables and the state of the views to their files."""
-        self._saved.checkpoint(self._dataflow if self._views else None, self._texts, is_saved=self._is_saved)
+        present = {each.digest for each in self}
+        retired = [definition for digest, definition in self._compiled.items() if digest not in present]
+        dataflow = self._dataflow if self._views else None
+        self._saved.checkpoint(dataflow, self._texts, retired, is_saved=self._is_saved)
         self._is_saved = self._saved.fits
 
     def _loaded(self, views: Iterable[View], prepare: Callable[[Plans], None] = lambda _: None) -> Plans:
@@ -385,9 +422,7 @@ class Views:
             for name in dataflow.schemas:
                 dataflow.keep(name)
             loaded = {name: [(rows, 1) for rows in self._store.committed(name)] for name in dataflow.inputs}
-            inputs = dataflow.inputs.items()
-            rows = {name: self._batch(name, each, loaded[name], self.time) for name, each in inputs if loaded[name]}
-            dataflow.feed(rows)
+            dataflow.feed(self._batches(dataflow, loaded, self.time))
         except BaseException:
             dataflow.close()
             raise
@@ -396,13 +431,6 @@ class Views:
     def _rows_of(self, name: str) -> Iterator[Batch]:
         schema = self._store.catalog[name].collection.schema
         return (arrow_batch(rows, schema, 0) for rows in self._store.committed(name))
-
-    def _batch(self, name: str, columns: Sequence[str], changes: Sequence[Changed], time: int) -> Batch:
-        """Return changes of a table as a batch of one time, with the columns that are read; deleted rows come first."""
-        whole = self._store.catalog[name].collection.schema
-        schema = Schema(tuple(whole.field(each) for each in columns), whole.rows)
-        ordered = sorted(changes, key=lambda each: each[1])
-        return concatenated([arrow_batch(rows, schema, time, diff) for rows, diff in ordered])
 
     def answer(self, name: str) -> pa.Table:
         """Return the present answer of a view, as Arrow has the engine's values."""

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from deltamark.dataflow.arrow_values import arrow_array
-from deltamark.dataflow.batch import Batch
+from deltamark.dataflow.batch import Batch, Column
 from deltamark.dataflow.types import NULL, Schema, Type
 from deltamark.errors import DeltamarkError
 
@@ -37,8 +38,8 @@ class Answer:
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
         self._parts: list[pa.Table] = []
-        self._added: list[tuple[Batch, int, int]] = []
-        """The changes that are not in a part yet, and the places of their first and last rows."""
+        self._added: list[tuple[Mapping[str, Column], np.ndarray, int, int]] = []
+        """The columns and weights of changes that are in no part yet, and the places of their first and last rows."""
         self._stored = self._retracted = 0
         """The changes that are stored, and those of them that retract rows."""
         self._is_summed = False
@@ -59,10 +60,10 @@ class Answer:
 
     def add(self, changes: Batch, *, since: int = -1, until: int | None = None) -> None:
         """Add the changes with since < time <= until."""
-        first = int(np.searchsorted(changes.time, since, side="right"))
+        first = 0 if since < 0 else int(np.searchsorted(changes.time, since, side="right"))
         last = len(changes.time) if until is None else int(np.searchsorted(changes.time, until, side="right"))
         if first < last:
-            self._added.append((changes, first, last))
+            self._added.append((changes.columns, changes.diff, first, last))
             self._stored += last - first
             self._retracted += int(np.count_nonzero(changes.diff[first:last] < 0))
             self._is_summed = False
@@ -136,12 +137,12 @@ def net_values(schema: Schema, changes: Batch) -> tuple[pa.Table, np.ndarray]:
 
 def stored_table(schema: Schema, changes: Batch) -> pa.Table:
     """Return changes as a table of stored rows and their weights, without their times."""
-    return _table(schema, changes, 0, len(changes.time))
+    return _table(schema, changes.columns, changes.diff, 0, len(changes.time))
 
 
-def _table(schema: Schema, changes: Batch, first: int, last: int) -> pa.Table:
-    columns = {name: stored_array(schema, name, changes.columns[name][first:last]) for name in schema.names}
-    return pa.table({**columns, WEIGHT: pa.array(changes.diff[first:last])})
+def _table(schema: Schema, columns: Mapping[str, Column], diff: np.ndarray, first: int, last: int) -> pa.Table:
+    arrays = {name: stored_array(schema, name, columns[name][first:last]) for name in schema.names}
+    return pa.table({**arrays, WEIGHT: pa.array(diff[first:last])})
 
 
 def stored_array(schema: Schema, name: str, values: np.ndarray) -> pa.Array:

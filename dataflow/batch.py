@@ -50,7 +50,7 @@ class Batch:
         1    -1     7    900
     """
 
-    __slots__ = ("columns", "diff", "pointers", "time")
+    __slots__ = ("added", "columns", "diff", "pointers", "time")
 
     def __init__(
         self, time: np.ndarray | Sequence[int], diff: np.ndarray | Sequence[int],
@@ -60,6 +60,8 @@ class Batch:
         self.diff = diff if isinstance(diff, np.ndarray) else _array(diff)
         self.columns: Mapping[str, Column] = columns
         self.pointers: Pointers | None = None
+        self.added = 0
+        """The live rows that a feed counts, if it does not check the batch."""
 
     def __repr__(self) -> str:
         rows = len(self.time)

@@ -305,7 +305,7 @@ class Dataflow(Uncopied, Generic[ChangesT]):
         """Write the state to a file, in place of an earlier one, so that `restore` continues from it.
 
         The file is as large as the memory that the state takes. A state cannot be saved while a time is held or a plan
-        is being attached, nor once a plan was retired, unless an equal one is present.
+        is being attached, nor after plans were retired more often than twenty times and once for each 4 MB of state.
         """
         new = Path(f"{os.fspath(path)}.new")
         with naming(path):
@@ -318,20 +318,25 @@ class Dataflow(Uncopied, Generic[ChangesT]):
 
     @overload
     @classmethod
-    def restore(cls, path: str | os.PathLike[str], plans: Collection, *, workers: int = 1) -> Dataflow[Batch]: ...
+    def restore(
+        cls, path: str | os.PathLike[str], plans: Collection, *, workers: int = 1, retired: Iterable[Collection] = ()
+    ) -> Dataflow[Batch]: ...
     @overload
     @classmethod
     def restore(
-        cls, path: str | os.PathLike[str], plans: Mapping[str, Collection], *, workers: int = 1
-    ) -> Dataflow[dict[str, Batch]]: ...
+        cls, path: str | os.PathLike[str], plans: Mapping[str, Collection], *, workers: int = 1,
+        retired: Iterable[Collection] = (),
+    ) -> Dataflow[dict[str, Batch]]: ...  # fmt: skip
     @classmethod
     def restore(
-        cls, path: str | os.PathLike[str], plans: Collection | Mapping[str, Collection], *, workers: int = 1
-    ) -> Dataflow[Any]:
+        cls, path: str | os.PathLike[str], plans: Collection | Mapping[str, Collection], *, workers: int = 1,
+        retired: Iterable[Collection] = (),
+    ) -> Dataflow[Any]:  # fmt: skip
         """Return a dataflow that continues from a saved state: inputs are not fed again. Answers that were kept are.
 
-        plans, workers: those of the dataflow that was saved. Another version of the engine, another machine and other
-        plans are refused, and so is a file that is damaged. Restore only files that you trust.
+        plans, workers: those of the dataflow that was saved. retired: the plans that it had retired before, in any
+        order. Another version of the engine, another machine and other plans are refused, and so is a file that is
+        damaged. Restore only files that you trust.
 
         >>> with Dataflow(sales.count()) as dataflow:
         ...     dataflow.push({"sales": Batch([0, 0], [1, 1], {"shop": [7, 7], "price": [900, 250]})})
@@ -346,7 +351,7 @@ class Dataflow(Uncopied, Generic[ChangesT]):
         """
         dataflow: Dataflow[Any] = cls.__new__(cls)
         with naming(path), Path(path).open("rb") as file:
-            dataflow._begin(plans, workers, lambda named, workers: restored(named, workers, file))
+            dataflow._begin(plans, workers, lambda named, workers: restored(named, retired, workers, file))
         return dataflow
 
     def close(self) -> None:

@@ -223,10 +223,14 @@ def _live(node: Input, diff: np.ndarray, time: np.ndarray, live: int) -> tuple[n
     if most <= node.schema.rows:
         diff = np.ascontiguousarray(diff, dtype=np.int64)
         most, live = _most_live(diff, time, live, most)
-    if most > node.schema.rows:
-        actual = f"{node.name}: {most}, declared {node.schema.rows}"
-        raise DeltamarkError("more rows than declared", actual, "declare more")
+    _refuse_more(node, most)
     return diff, live
+
+
+def _refuse_more(node: Input, rows: int) -> None:
+    if rows > node.schema.rows:
+        actual = f"{node.name}: {rows}, declared {node.schema.rows}"
+        raise DeltamarkError("more rows than declared", actual, "declare more")
 
 
 def _most_live(diff: np.ndarray, time: np.ndarray, live: int, largest: int) -> tuple[int, int]:
@@ -294,6 +298,12 @@ class InputBinding:
     def check(self, batch: object, last: int) -> Accepted | None:
         """Check a batch whose times must be later than `last`, without changing anything; None if it has no rows."""
         return accept(self._node, self.names, batch, last, self.live)
+
+    def counted(self, pointers: Pointers, added: int) -> Accepted:
+        """Check the number of live rows after a batch of one time whose rows were checked. added: its weight."""
+        live = self.live + added
+        _refuse_more(self._node, live)
+        return Accepted(pointers, live)
 
     def commit(self, accepted: Accepted) -> None:
         """Record the number of live rows after a checked batch."""

@@ -165,10 +165,14 @@ def save(plans: LivePlans, file: BinaryIO) -> None:
     })  # fmt: skip
 
 
-def restored(plans: Mapping[str, Collection], workers: int, file: BinaryIO) -> LivePlans:
-    """Return the dataflow that continues from a state, which begins at the present place of a file."""
+def restored(plans: Mapping[str, Collection], retired: Iterable[Collection], workers: int, file: BinaryIO) -> LivePlans:
+    """Return the dataflow that continues from a state, which begins at the present place of a file.
+
+    retired: the plans that were retired before the state was saved. They are compiled and retired again, because the
+    places of all words and arrays depend on it.
+    """
     reader = _Reader(file)
-    manifest, given = reader.manifest, {digests_of({"": each})[""]: each for each in plans.values()}
+    manifest, given = reader.manifest, {digests_of({"": each})[""]: each for each in (*plans.values(), *retired)}
     if manifest["engine"] != engine():
         actual = f"{manifest['engine']}, this is {engine()}"
         raise DeltamarkError("a state of another version, or of another machine", actual, FEED_ANEW)
@@ -177,6 +181,9 @@ def restored(plans: Mapping[str, Collection], workers: int, file: BinaryIO) -> L
     if present != digests_of(plans) or len(programs) != workers:
         actual = f"{', '.join(present) or 'no plans'}; workers: {len(programs)}"
         raise DeltamarkError("a state of other plans, or of another number of workers", actual, FEED_ANEW)
+    if lost := {digest for step in steps for digest in step.values() if digest} - given.keys():
+        remedy = f"give all of them as retired=, or {FEED_ANEW}"
+        raise DeltamarkError("a state that plans have shared which were retired", f"{len(lost)} are not given", remedy)
     first, *others = steps
     live = LivePlans({name: given[digest] for name, digest in first.items()}, workers)
     try:

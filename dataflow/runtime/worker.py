@@ -122,6 +122,8 @@ class Worker:
                 raise unknown("input", str(name), self.bindings)
             if (trusted := getattr(batch, "pointers", None)) is not None:
                 pointers[name] = trusted
+                if batch.added:
+                    accepted[name] = self.bindings[name].counted(trusted, batch.added)
             elif (checked := self.bindings[name].check(batch, self.last)) is not None:
                 pointers[name], accepted[name] = checked.pointers, checked
         last = max(self.last, 0)

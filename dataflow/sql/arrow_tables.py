@@ -119,10 +119,10 @@ def arrow_batch(data: pa.Table | pa.RecordBatch, schema: Schema, time: int | np.
     if isinstance(diff, str) and diff not in data.schema.names:
         raise unknown("column of weights", diff, data.schema.names)
     _refuse_repeated("rows", data.schema.names)
-    diffs = _column(diff, WEIGHT, data[diff]) if isinstance(diff, str) else np.full(data.num_rows, diff)
+    diffs = arrow_column(diff, WEIGHT, data[diff]) if isinstance(diff, str) else np.full(data.num_rows, diff)
     times = np.full(data.num_rows, time) if isinstance(time, int) else time
     names = [name for name in schema.names if name in data.schema.names]
-    return Batch(times, diffs, {name: _column(name, schema[name], data[name]) for name in names})
+    return Batch(times, diffs, {name: arrow_column(name, schema[name], data[name]) for name in names})
 
 
 def arrow_changes(changes: Batch, schema: Schema) -> pa.Table:
@@ -263,7 +263,7 @@ class _Statistics:
                 self.bounds = min(each.min for each in present if each), max(each.max for each in present if each)
 
 
-def _column(name: str, type_: Type, values: pa.Array | pa.ChunkedArray) -> Column:
+def arrow_column(name: str, type_: Type, values: pa.Array | pa.ChunkedArray) -> Column:
     """Convert the values of a column; refuse those that the type of the column does not have."""
     try:
         array = pa.concat_arrays(values.chunks) if isinstance(values, pa.ChunkedArray) and values.chunks else values

@@ -215,6 +215,16 @@ def test_rows_wait_beside_a_table_until_a_statement_reads_it(con):
     assert shops == con.execute("SELECT shop FROM sales ORDER BY shop").fetchall() == [(1,), (2,), (4,), (5,), (6,)]
 
 
+def test_columns_that_may_be_null_wait_beside_those_that_may_not(con):
+    whole = pa.table({"shop": pa.array([7], pa.int32())})
+    required = pa.table(whole.columns, schema=pa.schema([pa.field("shop", pa.int32(), nullable=False)]))
+    both = [each.append_column("name", [["x"]]) for each in (whole, required)]
+    for each in (whole, required, *both, {"shop": [8]}):
+        con.insert("sales", each)
+    assert rows(con, "sales") == rows(con, "everything")
+    assert con.execute("SELECT sum(shop) FROM sales").fetchall() == [(36,)]
+
+
 def test_macros_see_rows_that_wait_and_answers_of_views(con):
     con.execute("CREATE MACRO total() AS (SELECT count(*) FROM sales)")
     con.execute("CREATE MACRO seen() AS TABLE SELECT shop FROM everything")

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from support.engines.driving import added, arrays, between, feed, maintained
+from support.engines.driving import added, arrays, between, feed, maintained, stream_of
 from support.engines.late import fed, live, numbers_of_workers
 from support.paths import ROOT
 from support.random_plans.case import Case
@@ -28,9 +28,10 @@ from support.written_plans.operators import OPERATORS, each_operator, items, oth
 
 from deltamark.dataflow.batch import Batch
 from deltamark.dataflow.kernels.core.pages import POOL
-from deltamark.dataflow.language.collection import source
+from deltamark.dataflow.language.collection import Collection, source
 from deltamark.dataflow.language.expr import col
-from deltamark.dataflow.runtime import saved_state
+from deltamark.dataflow.operators.input import base_inputs
+from deltamark.dataflow.runtime import live_plans, saved_state
 from deltamark.dataflow.runtime.dataflow import Dataflow
 from deltamark.dataflow.types import TEXT, integer
 from deltamark.errors import DeltamarkError
@@ -43,10 +44,10 @@ def path(tmp_path_factory):
     return tmp_path_factory.mktemp("states") / "a.state"
 
 
-def replaced(dataflow, plans, path, workers=1):
+def replaced(dataflow, plans, path, workers=1, retired=()):
     """Return a dataflow restored from the state of another one, whose memory is unmapped: no address may be left."""
     dataflow.save(path)
-    again = Dataflow.restore(path, plans, workers=workers)
+    again = Dataflow.restore(path, plans, workers=workers, retired=retired)
     rows = dataflow.state_rows()
     dataflow.close()
     POOL.clear()
@@ -183,6 +184,60 @@ def test_plans_that_were_attached_are_saved(path, workers):
     dataflow.close()
 
 
+@pytest.mark.draws(26)
+@pytest.mark.parametrize("workers", [1, 2])
+@each_operator
+def test_a_plan_continues_after_another_one_was_retired(path, name, workers):
+    """Each of two plans is retired once, between feeds that are followed by a saved state."""
+    first = OPERATORS[name]
+    schemas = inputs_of(first)
+    second = Collection(base_inputs(first.node)[0]).distinct()
+    streams = {each: long_stream(schema, len(each), 60) for each, schema in schemas.items()}
+    feeds = [between(streams, set(range(at, at + 20))) for at in (0, 20, 40)]
+    for kept, gone in ((first, second), (second, first)):
+        dataflow = Dataflow({"gone": gone, "kept": kept}, workers=workers)
+        found = []
+        for number, each in enumerate(feeds):
+            found.append(stream_of(kept, fed(dataflow, schemas, each)["kept"]))
+            if number == 0:
+                dataflow.retire("gone")
+            dataflow = replaced(dataflow, {"kept": kept}, path, workers, [gone])
+        dataflow.close()
+        assert added(found) == changes(kept.node, streams)
+
+
+def test_plans_that_were_attached_and_retired_are_given_again(path):
+    """Memory that a retired plan has released belongs to plans that were attached later."""
+    plans, streams = {"joined": items.join(others, on="key")}, {"items": [], "others": []}
+    schemas, retired = {"items": items.schema, "others": others.schema}, []
+    dataflow = Dataflow(plans)
+    for time in range(0, 24, 2):
+        now = {
+            "items": [((time % 3, time % 5 - 1, time % 2), time, 1)],
+            "others": [((time % 3, 0, 8034 + time % 5), time, 1)],
+        }
+        fed(dataflow, schemas, now)
+        streams = {name: [*stream, *now[name]] for name, stream in streams.items()}
+        history = {name: [live(schemas[name], stream)] for name, stream in streams.items()}
+        sums = items.where(col.value < time % 4).join(others, on="key").aggregate(by="word", total=col.amount.sum())
+        name = f"plan {time}"
+        plans[name] = sums.select("word", total=col.total + time)
+        dataflow.attach(name, plans[name], history=history)
+        if len(plans) > 3:
+            gone = list(plans)[time // 2 % 3]
+            dataflow.retire(gone)
+            retired.append(plans.pop(gone))
+        dataflow = replaced(dataflow, plans, path, retired=reversed(retired))
+    with closing(Dataflow(plans)) as expected:
+        fed(expected, schemas, streams)
+        more = {"items": [((1, 2, 1), 30, 1)], "others": [((1, 1, 8034), 30, 1)]}
+        found, wanted = fed(dataflow, schemas, more), fed(expected, schemas, more)
+        assert {name: summed(each) for name, each in found.items()} == {
+            name: summed(each) for name, each in wanted.items()
+        }
+    dataflow.close()
+
+
 def test_kept_answers_are_saved(path):
     plan = names.count(by="name")
     dataflow = Dataflow(plan)
@@ -254,15 +309,32 @@ def test_a_state_between_two_times_is_not_saved(tmp_path):
         dataflow.attach("words", items.distinct("word"), history=history, fuel=2)
         with pytest.raises(DeltamarkError, match="another plan is being attached"):
             dataflow.save(path)
-        dataflow.retire("words")
-        with pytest.raises(DeltamarkError, match="a state that cannot be saved: a plan was retired"):
-            dataflow.save(path)
         assert list(tmp_path.iterdir()) == []
-        dataflow.attach("others", items.distinct("word"), history=history)
+        dataflow.retire("words")
         dataflow.save(path)
-        plans = {"count": items.count(by="key"), "others": items.distinct("word")}
-        with closing(Dataflow.restore(path, plans)) as again:
+        plans, gone = {"count": items.count(by="key")}, items.distinct("word")
+        with pytest.raises(DeltamarkError, match=r"plans have shared which were retired: 1 are not given"):
+            Dataflow.restore(path, plans)
+        with closing(Dataflow.restore(path, plans, retired=[gone])) as again:
             assert again.state_rows() == dataflow.state_rows()
+        dataflow.attach("others", gone, history=history)
+        dataflow.save(path)
+        with closing(Dataflow.restore(path, plans | {"others": gone})) as again:
+            assert again.state_rows() == dataflow.state_rows()
+
+
+def test_a_state_after_very_many_plans_were_retired_is_not_saved(tmp_path, monkeypatch):
+    monkeypatch.setattr(live_plans, "RETIRED", 2)
+    plan = items.count(by="key")
+    with closing(Dataflow({"count": plan})) as dataflow:
+        for _ in range(3):
+            dataflow.attach("words", items.distinct("word"))
+            dataflow.retire("words")
+        dataflow.save(tmp_path / "a.state")
+        dataflow.attach("words", items.distinct("word"))
+        dataflow.retire("words")
+        with pytest.raises(DeltamarkError, match="plans were retired 4 times, and restoring compiles each again"):
+            dataflow.save(tmp_path / "a.state")
 
 
 def test_programs_are_the_same_in_every_process():

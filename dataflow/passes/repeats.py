@@ -99,7 +99,9 @@ def _without_repeats(node: Node, taken: Sequence[str]) -> tuple[Node, list[str]]
     taken: names that none of these columns gets.
     """
     below, times = _below_repeats(node)
-    new = {name: fresh(name, taken) for name in times}
+    new = dict[str, str]()
+    for name in times:
+        new[name] = fresh(name, [*taken, *new.values()])
     if times != list(new.values()):
         below = projected(below, {new.get(name, name): term for name, term in columns_of(below).items()})
     return below, list(new.values())

@@ -36,6 +36,9 @@ PLANS = {
     "chain": chain(nodes, 4),
     "pairs of a chain": chain(nodes, 2).cross(chain(nodes, 2).rename(other="node")),
     "counted pairs": chain(nodes, 2).cross(others).select("node").cross(others).count(by="other"),
+    "triples of a chain": chain(nodes, 2)
+    .cross(chain(nodes, 2).rename(a="node").cross(chain(nodes, 2).rename(b="node")))
+    .select("node", "a", "b"),
     "chain of an antijoin": chain(
         nodes.join(others, on={"node": "other"}).antijoin(others.where(col.other > 2), on={"node": "other"}), 3
     ),

@@ -30,6 +30,8 @@ LONGEST_WORK, LONGEST_SECONDS = 60.0, 600.0
 """The limits of an example: seconds of CPU time, which other processes do not take, and seconds of a clock."""
 LATE = "not done after"
 MOST_BYTES = 4 << 30
+MEMORY_SECONDS = 0.5
+"""The interval at which the memory of a child is read: the system goes through all its pages."""
 
 SEED, SINCE, KIND, WORK, FIRST_COUNT = 0, 1, 2, 3, 8
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -53,6 +55,7 @@ class Child:
             os.close(send)
             os.set_blocking(self._pipe, False)
             self.status: int | None = None
+            self._read_memory = time.monotonic()
             return
         code = 1
         try:
@@ -87,10 +90,16 @@ class Child:
         if late := self._late():
             self.kill()
             return late
-        if resident(self.pid) > MOST_BYTES * share:
+        if self._is_large(MOST_BYTES * share):
             self.kill()
             return f"more than {MOST_BYTES >> 30} GB of memory"
         return None
+
+    def _is_large(self, most: float) -> bool:
+        if time.monotonic() - self._read_memory < MEMORY_SECONDS:
+            return False
+        self._read_memory = time.monotonic()
+        return resident(self.pid) > most
 
     def _late(self) -> str | None:
         if self.board.seconds() > LONGEST_SECONDS:

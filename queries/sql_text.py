@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from deltamark.dataflow.sql import front_end
 from deltamark.errors import DeltamarkError, naming
 from deltamark.queries.query import Parameters, ParameterValue, Plan, Query, Tables
 
@@ -45,7 +46,7 @@ class SqlFile(Query):
 
         by_name = {name.lower(): name for name in relations}
         try:
-            found = {name.lower() for name in duckdb.get_table_names(self.text({}))}
+            found = {name.lower() for name in front_end.parser().get_table_names(self.text({}))}
         except duckdb.Error:
             return tuple(sorted(by_name.values()))
         if not found <= by_name.keys():
@@ -58,7 +59,7 @@ def _check_statement(path: Path, text: str) -> None:
     import duckdb  # noqa: PLC0415 (it takes a while to load)
 
     try:
-        types = [statement.type for statement in duckdb.extract_statements(text)]
+        types = [statement.type for statement in front_end.parser().extract_statements(text)]
     except duckdb.Error as error:
         message = str(error).removeprefix("Parser Error: ")
         line = re.search(r"^LINE (\d+)", message, re.MULTILINE)

@@ -186,24 +186,32 @@ def _one_front_end() -> Iterator[None]:
         yield
 
 
+def _shared(factory: pytest.TempPathFactory) -> Path:
+    """Return the directory of all processes of this run."""
+    own = factory.getbasetemp()
+    return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+
 @pytest.fixture(scope="session")
 def checked_environment(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     """Return the environment of programs with checked kernels, which one process of the tests compiles for all."""
     environment = {**os.environ, "DELTAMARK_CHECKED": "1"}
-    with (tmp_path_factory.getbasetemp().parent / "checked kernels").open("w") as lock:
+    with (_shared(tmp_path_factory) / "checked kernels").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        script = "from deltamark.harness.console.progress import ensure_compiled; ensure_compiled()"
-        subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=environment, capture_output=True, check=True)
+        if not lock.seek(0, os.SEEK_END):
+            script = "from deltamark.harness.console.progress import ensure_compiled; ensure_compiled()"
+            subprocess.run([sys.executable, "-c", script], cwd=ROOT, env=environment, capture_output=True, check=True)
+            lock.write("compiled")
+            lock.flush()
     return environment
 
 
 @pytest.fixture(scope="session")
 def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a data directory with SF 0.01, and SF 0.001 in chunks so small that most relations have several."""
-    own = tmp_path_factory.getbasetemp()
-    directory = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "data"
+    directory = _shared(tmp_path_factory) / "data"
     with tasks_in_process():
-        for sf, chunk_rows in (("0.01", 1 << 20), ("0.001", 64)):
+        for sf, chunk_rows in (("0.01", 1 << 20), ("0.001", 128)):
             make_data(Wanted(directory, Decimal(sf), chunk_rows=chunk_rows, workloads=("zipf:1",)), lambda *_: None)
     return directory
 

@@ -53,6 +53,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import msgspec
 
 from deltamark import queries
+from deltamark.dataflow.sql import front_end
 from deltamark.datagen.files import RESERVED, FileSource, RelationSource, column_of, read
 from deltamark.datagen.nexmark import NEXMARK
 from deltamark.datagen.schema import ROLES, Column, Relation, Relations
@@ -174,10 +175,8 @@ def _source(folder: Path, path: Path, raw: Mapping[str, object], settings: Mappi
 @cache
 def _reserved() -> frozenset[str]:
     """Return the words that are no names in SQL unless they are quoted."""
-    import duckdb  # noqa: PLC0415 (it takes a while to load)
-
-    rows = duckdb.execute("SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'reserved'").fetchall()
-    return frozenset(row[0] for row in rows)
+    sql = "SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'reserved'"
+    return frozenset(row[0] for row in front_end.parser().execute(sql).fetchall())
 
 
 def _found(folder: Path, settings: Mapping[str, str]) -> dict[str, dict[str, object]]:
@@ -261,7 +260,8 @@ class _Reader:
         import duckdb  # noqa: PLC0415 (it takes a while to load)
 
         try:
-            rows = duckdb.execute(f"DESCRIBE FROM {read(files)}").fetchall()
+            with duckdb.connect() as connection:
+                rows = connection.execute(f"DESCRIBE FROM {read(files)}").fetchall()
         except duckdb.Error as error:
             first = str(error).splitlines()[0]
             raise DeltamarkError("an unreadable Parquet file", f"{files[0]}: {first}", "write it again") from error

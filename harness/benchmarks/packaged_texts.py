@@ -13,6 +13,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from deltamark.dataflow.sql.front_end import without_threads
 from deltamark.datagen.schema import ColumnKind, Relation
 from deltamark.harness.benchmarks.packages import Packages
 
@@ -64,7 +65,7 @@ def empty_database(relations: Iterable[Relation]) -> duckdb.DuckDBPyConnection:
     """Return a database with the columns of relations."""
     import duckdb  # noqa: PLC0415 (it takes a while to load)
 
-    connection = duckdb.connect(config={"threads": 1})
+    connection = duckdb.connect(config=without_threads())
     for each in relations:
         columns = (f'"{each.prefix}{c.name}" {TYPES[c.kind].format(c)}' for c in each.columns)
         connection.execute(f'CREATE TABLE "{each.name}" ({", ".join(columns)})')

@@ -16,6 +16,7 @@ import duckdb
 import numpy as np
 import pyarrow as pa
 
+from deltamark.dataflow.sql.front_end import without_threads
 from deltamark.datagen.feed import last_time
 from deltamark.datagen.positions import array_of, index_of
 from deltamark.datagen.schema import NULL, TIMES_PER_ROUND, Column, Relation
@@ -112,7 +113,7 @@ class Oracle:
 
     def __init__(self, work: Workload, inputs: Inputs, logical: int) -> None:
         self._work, self._inputs, self._dataset = work, inputs, work.dataset
-        self._connection = duckdb.connect(config={"threads": 1})
+        self._connection = duckdb.connect(config=without_threads())
         self._connection.execute(f"CREATE SCHEMA {ALL_ROWS}; CREATE SCHEMA {NUMBERS}")
         self._disable(FAULTY_OPTIMIZER)
         for name, columns in inputs.items():

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 from msgspec import structs
 
+from deltamark.dataflow.sql.front_end import without_threads
 from deltamark.dataflow.sql.query import sql
 from deltamark.dataflow.sql.tables import sql_tables
 from deltamark.dataflow.types import Schema
@@ -138,7 +139,7 @@ class _Oracle:
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
         self._live: Counter[tuple[str, Row]] = Counter()
-        self._database = duckdb.connect(config={"threads": 1})
+        self._database = duckdb.connect(config=without_threads())
         for name, each in subject.inputs.items():
             self._database.execute(declared(name, each))
 

@@ -7,13 +7,16 @@ that it starts end with it, and it ends with its parent. The directory of its te
 
 from __future__ import annotations
 
+import faulthandler
 import os
+import re
 import signal
 import tempfile
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
 from multiprocessing.connection import Connection, Pipe, wait
+from pathlib import Path
 from typing import Generic, NoReturn, TypeVar
 
 from deltamark.datagen import scratch
@@ -21,6 +24,15 @@ from deltamark.harness.system.children import described_end, end_with
 
 PHASE, RESULT, ERROR, WAITING = range(4)
 """The kinds of messages from a child, each sent with a value."""
+
+STACK, ASK_STACK = "stack", signal.SIGUSR1
+"""The file in the directory of a child to which it writes its calls, and the signal that requests them."""
+
+STACK_TIMEOUT_S = 1.0
+"""The time that a child has to write its calls. Not measured."""
+
+ENDING_TIMEOUT_S = 5.0
+"""The time that a child has to end after it has closed its connection. Not measured."""
 
 Result = TypeVar("Result")
 Task = TypeVar("Task")
@@ -65,6 +77,7 @@ class ForkedChild(Generic[Result]):
         if self._pid == 0:
             self._child.close()
             os.environ["TMPDIR"] = tempfile.tempdir = str(self._scratch)
+            _write_stack_to(self._scratch / STACK)
             _run(work, connection, parent)
         with suppress(OSError):  # the child may have done it, and have ended
             os.setpgid(self._pid, self._pid)
@@ -117,7 +130,7 @@ class ForkedChild(Generic[Result]):
         while kind == PHASE:
             ready = wait(self._sources, max(deadline - time.monotonic(), 0))
             if not ready:
-                raise LimitError(f"over {limit:g} s")
+                raise LimitError(f"over {limit:g} s{self._place()}")
             if self._child not in ready:
                 raise AbandonedError
             try:
@@ -127,6 +140,17 @@ class ForkedChild(Generic[Result]):
             deadline = time.monotonic() + limit
         self._state, self._outcome = kind, ChildProcessError(value) if kind == ERROR else value
 
+    def _place(self) -> str:
+        """Return the place in the sources that the child executes, or nothing if it does not tell."""
+        file, deadline, calls = self._scratch / STACK, time.monotonic() + STACK_TIMEOUT_S, ""
+        with suppress(OSError):
+            os.kill(self._pid, ASK_STACK)
+            while not calls.endswith("\n") and time.monotonic() < deadline:
+                time.sleep(STACK_TIMEOUT_S / 100)
+                calls = file.read_text(encoding="utf-8", errors="replace")
+        innermost = re.search(r'File "(?:.*/)?(.*)", line (\d+) in (.*)', calls)
+        return " in {2}, {0}:{1}".format(*innermost.groups()) if innermost else ""
+
 
 def run_in_child(work: Callable[[Phases], Result], limit: float, watched: int | None = None) -> Result:
     """Return the result of `work(phases)` in a child. limit: seconds for each phase."""
@@ -135,9 +159,19 @@ def run_in_child(work: Callable[[Phases], Result], limit: float, watched: int | 
 
 
 def _ending(pid: int) -> str:
-    """Describe the end of a child that sent no result."""
+    """Describe the end of a child that sent no result and has closed its connection."""
+    if not wait([ending := os.pidfd_open(pid)], ENDING_TIMEOUT_S):
+        os.close(ending)
+        return "closed its connection, and goes on without a result"
+    os.close(ending)
     end = described_end(pid)
     return end + (", perhaps for want of memory" if end.endswith("SIGKILL") else ", without a result")
+
+
+def _write_stack_to(path: Path) -> None:
+    """Let this process write its calls to a file when it gets the signal, also if it never returns to Python."""
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    faulthandler.register(ASK_STACK, file=file, all_threads=False)
 
 
 def _run(work: Callable[[Phases], object], connection: Connection, parent: int) -> NoReturn:

@@ -13,6 +13,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Annotated, NotRequired, TypedDict
 
@@ -113,9 +114,14 @@ def versions() -> str:
 
 def java() -> str:
     """Return the version of Java that Spark would use."""
+    return _java(*((name, os.environ[name]) for name in ("JAVA_HOME", "PATH") if name in os.environ))
+
+
+@cache
+def _java(*variables: tuple[str, str]) -> str:
     with scratch() as directory:
         try:
-            program = java_home(os.environ, directory) / "bin" / "java"
+            program = java_home(dict(variables), directory) / "bin" / "java"
         except DeltamarkError as error:
             return f"none: {error}"
         ran = subprocess.run([program, "-version"], capture_output=True, text=True, check=False)

@@ -33,6 +33,7 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
+from deltamark.dataflow.sql.front_end import without_threads
 from deltamark.datagen.workloads.registry import PLAIN
 from deltamark.harness.benchmarks.benchmark import DEFAULT as BENCHMARK
 from deltamark.harness.benchmarks.cell import CROSSOVER, ON_SPARK, PHYSICAL, PRODUCT, SMALL
@@ -218,7 +219,7 @@ class Relations:
         self.records = [record for _, record in numbered]
         """The records by their ids."""
         rows = [{"id": at, "part": part, **columns(record, self.grades)} for at, (part, record) in enumerate(numbered)]
-        self._database = duckdb.connect(config={"threads": 1})
+        self._database = duckdb.connect(config=without_threads())
         self._database.execute(MACROS)
         self.add("given", pa.Table.from_pylist(rows, SCHEMA))
         self._database.execute(views)

@@ -51,6 +51,13 @@ def imports(path: Path) -> set[str]:
     return named | {node.module for node in tree if isinstance(node, ast.ImportFrom) and node.module}
 
 
+def called_of(path: Path, module: str) -> set[str]:
+    """Return the names of the functions of a module that a file calls."""
+    calls = [node.func for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+    owned = [call for call in calls if isinstance(call, ast.Attribute) and isinstance(call.value, ast.Name)]
+    return {call.attr for call in owned if isinstance(call.value, ast.Name) and call.value.id == module}
+
+
 def functions(path: Path) -> list[ast.FunctionDef]:
     return [node for node in ast.parse(path.read_text(encoding="utf-8")).body if isinstance(node, ast.FunctionDef)]
 
@@ -120,6 +127,13 @@ def test_no_test_compares_a_time_with_a_limit(file):
                 sides = [node.test.left, *node.test.comparators]
                 limits = [side for side in sides if not names(side)]
                 assert not (limits and any(measures(side, clocks) for side in sides)), ast.unparse(node)
+
+
+@pytest.mark.parametrize("folder", ["database", "dataflow", "datagen", "harness", "queries"])
+def test_no_process_uses_the_database_of_duckdb_itself(folder):
+    """Its threads live until the process ends, and a process that has some may not fork."""
+    files = [file for file in sources(folder) if "duckdb" in imports(file)]
+    assert {file: called_of(file, "duckdb") - {"connect"} for file in files} == {file: set() for file in files}
 
 
 def returning(path: Path, name: str) -> set[str]:

@@ -227,7 +227,7 @@ def test_a_late_example_of_a_kind_that_may_be_late_is_counted(monkeypatch):
 
 
 def test_a_child_that_takes_too_much_memory_is_reported(monkeypatch):
-    monkeypatch.setattr(children, "MOST_BYTES", children.resident(os.getpid()) + (256 << 20))
+    monkeypatch.setattr(children, "MOST_BYTES", children.resident(os.getpid()) // 2 + (128 << 20))  # it shares half
     monkeypatch.setattr("fuzz.watch.MAX_SHRUNK", 0)
     kept = []
 

@@ -14,7 +14,7 @@ from fuzz.shrink import Smaller, constructs_of, shrinker
 from fuzz.tally import written
 
 POLL_SECONDS = 0.1
-REPORT_SECONDS, REPORT_SHARE = 5.0, 0.02
+REPORT_SECONDS, REPORT_SHARE = 1.0, 0.02
 """The least interval between two reports of progress, in seconds and as a share of the elapsed time."""
 MAX_REPORTED, MAX_SHRUNK = 10, 2
 """The most failures of one kind with the same message that are reported and shrunk."""

@@ -12,9 +12,6 @@ from deltamark.dataflow.sql import front_end
 if TYPE_CHECKING:
     import duckdb
 
-NO_THREADS = {"threads": 1, "async_threads": 0}
-"""Processes that are forked later have no threads of DuckDB."""
-
 
 class SharedDatabase:
     """A database that is lent to one text after another, each of which finds it empty."""
@@ -27,7 +24,7 @@ class SharedDatabase:
         import duckdb  # noqa: PLC0415 (if it is loaded before all tests, it prints what is left of it at the end)
 
         if self._database is None:
-            self._database = duckdb.connect(config=front_end.CONFIG | NO_THREADS)
+            self._database = duckdb.connect(config=front_end.CONFIG | front_end.without_threads())
         with self._database.cursor() as connection:
             connection.begin()
             try:

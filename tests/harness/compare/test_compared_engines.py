@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import signal
@@ -63,6 +64,8 @@ class InProcess:
         self._server = QueryServer(Dataset.open(directory))
 
     def warm(self, _="tpch"):
+        gc.collect()
+        gc.freeze()  # each child begins with a collection, which would copy the pages of these objects
         return WarmReply(measuring=MEASURING)
 
     def oracle_answers(self, cell, rounds, limit, moments=()):

@@ -204,7 +204,7 @@ def _killed(process, victim, results, cells):
         if len(started) == 2 and measured >= cells:
             os.kill({"itself": process.pid, "its parent": started[0], "its cell": started[1]}[victim], signal.SIGKILL)
             return started
-        time.sleep(0.001)
+        time.sleep(0.01)  # a list of processes takes milliseconds
     pytest.fail(f"it ended by itself, with {process.returncode}")
 
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import threading
 import time
 from contextlib import closing
 
+import duckdb
 import pytest
 from support.harness.processes import all_end
 
+from deltamark.dataflow.sql import front_end
+from deltamark.harness.measure import child
 from deltamark.harness.measure.child import AbandonedError, ForkedChild, LimitError, run_in_child
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")
@@ -30,6 +34,39 @@ def test_each_phase_has_the_whole_limit():
     assert run_in_child(work, 5) == "done"
     with pytest.raises(LimitError, match=r"over 0.05 s"):
         run_in_child(work, 0.05)
+
+
+def test_a_limit_says_what_the_child_executes():
+    def sleep_long():
+        time.sleep(60)
+
+    with pytest.raises(LimitError, match=r"^over 0.5 s in sleep_long, test_child.py:\d+$"):
+        run_in_child(lambda _: sleep_long(), 0.5)
+
+
+def test_a_child_that_waits_for_a_thread_does_not_hinder_its_parent():
+    def start_sleeper(_):
+        threading.Thread(target=time.sleep, args=[60]).start()
+        return os.getpid()
+
+    assert all_end([run_in_child(start_sleeper, 5)])
+
+
+def test_a_child_that_closes_its_connection_and_goes_on_is_an_error(monkeypatch):
+    monkeypatch.setattr(child, "ENDING_TIMEOUT_S", 0.1)
+
+    def close_all(_):
+        os.closerange(3, 1 << 10)
+        time.sleep(60)
+
+    with pytest.raises(ChildProcessError, match="closed its connection, and goes on without a result"):
+        run_in_child(close_all, 5)
+
+
+def test_a_child_may_close_a_database_of_its_parent():
+    with duckdb.connect(config=front_end.without_threads()) as opened:
+        opened.execute("CREATE TABLE t AS FROM range(10)")
+        assert run_in_child(lambda _: opened.close(), 60) is None
 
 
 def test_errors_and_crashes_are_reported():
@@ -52,20 +89,20 @@ def test_a_serving_child_does_one_task_after_another():
 
         phases.serve(work)
 
-    with closing(ForkedChild(serve)) as child:
-        served = [child.serve(number, 5) for number in (1, 1_000_000)]
+    with closing(ForkedChild(serve)) as serving:
+        served = [serving.serve(number, 5) for number in (1, 1_000_000)]
         assert [len(found) for _, found, _ in served] == [1, 1_000_000]
         assert len({pid for pid, _, _ in served}) == 1
         with pytest.raises(ChildProcessError, match="ZeroDivisionError"):
-            child.serve(0, 5)
+            serving.serve(0, 5)
 
 
 def test_each_task_of_a_serving_child_has_the_limit():
     def serve(phases):
         phases.serve(time.sleep)
 
-    with closing(ForkedChild(serve)) as child, pytest.raises(LimitError):
-        child.serve(60, 0.05)
+    with closing(ForkedChild(serve)) as serving, pytest.raises(LimitError):
+        serving.serve(60, 0.05)
 
 
 def test_work_is_abandoned_when_the_watched_file_ends():
@@ -90,10 +127,10 @@ def test_a_waiting_child_goes_on_when_its_result_is_requested(tmp_path):
 
 
 def test_a_child_that_fails_before_it_waits_raises_with_its_result():
-    with closing(ForkedChild(lambda _: 1 // 0)) as child, closing(ForkedChild(lambda _: time.sleep(60))) as slow:
-        child.reach(5)
+    with closing(ForkedChild(lambda _: 1 // 0)) as failing, closing(ForkedChild(lambda _: time.sleep(60))) as slow:
+        failing.reach(5)
         slow.reach(0.05)
         with pytest.raises(ChildProcessError, match="ZeroDivisionError"):
-            child.result(5)
+            failing.result(5)
         with pytest.raises(LimitError, match=r"over 0.05 s"):
             slow.result(5)

@@ -56,11 +56,11 @@ KEYS = {
 TABLE_KEYS = {"products": ["product_id"], "orders": ["order_id"], "lines": ["order_id", "number"]}
 
 RECENT_ORDERS = """
-    SELECT order_id, {batch} - order_id DIV {orders} AS age, pmod(xxhash64(order_id), 10) AS luck
-    FROM (SELECT id AS order_id FROM range(greatest({batch} - 2, 0) * {orders}, ({batch} + 1) * {orders}))
+    SELECT id AS order_id, {batch} - id DIV {orders} AS age, age > 0 AND pmod(xxhash64(id), 10) = 0 AS deleted
+    FROM range(greatest({batch} - 2, 0) * {orders}, ({batch} + 1) * {orders})
 """
-"""The orders of the last three batches. Those of a batch are shipped in the next one, and arrive in the one after it. A
-tenth of them are not shipped, but cancelled."""
+"""The orders of the last three batches. In the batch after its own, an order is shipped, or deleted with its lines. In
+the next one, it is delivered."""
 
 ARRIVING = {
     "products": """
@@ -75,15 +75,14 @@ ARRIVING = {
         SELECT order_id, pmod(xxhash64(order_id, 'customer'), 10000) AS customer_id,
             date_add(DATE'2025-01-01', CAST({{batch}} - age AS INT)) AS placed_on,
             IF(age > 0, date_add(DATE'2025-01-02', CAST({{batch}} - age AS INT)), NULL) AS shipped_on,
-            element_at(array('new', 'shipped', 'delivered'), CAST(age AS INT) + 1) AS status,
-            age = 2 AND luck = 0 AS deleted
-        FROM ({RECENT_ORDERS}) WHERE age <> 1 OR luck > 0
+            element_at(array('new', 'shipped', 'delivered'), CAST(age AS INT) + 1) AS status, deleted
+        FROM ({RECENT_ORDERS}) WHERE age < 2 OR NOT deleted
     """,
     "lines": f"""
         SELECT order_id, number, pmod(xxhash64(order_id, number), 1000 + ({{batch}} - age) * 5) AS product_id,
-            1 + age + pmod(order_id + number, 5) AS quantity, age = 2 AS deleted
+            1 + age + pmod(order_id + number, 5) AS quantity, deleted
         FROM (SELECT *, explode(sequence(1L, 1 + pmod(order_id, 4))) AS number FROM ({RECENT_ORDERS}))
-        WHERE age = 0 OR age = 1 AND number = 2 OR age = 2 AND luck = 0
+        WHERE age = 0 OR age = 1 AND (deleted OR number = 2)
     """,
 }  # fmt: skip
 """The rows that a batch inserts, updates and deletes."""

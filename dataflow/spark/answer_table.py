@@ -63,6 +63,9 @@ def for_each_query(functions: Mapping[str, Callable[[DataFrame, int], None]]) ->
     def call_each(changes: DataFrame, batch: int) -> None:
         require(changes, [QUERY], "the changes of several queries")
         require(changes, functions, "the changes of several queries")
+        for name in changes.columns:
+            if name not in (QUERY, TIME, DIFF, *functions):
+                raise DeltamarkError("a query without a function", name, "give for_each_query one of this name")
         with _cached(changes):
             for name, function in functions.items():
                 own = changes.where(column(QUERY) == f.lit(name))

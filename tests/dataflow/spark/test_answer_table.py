@@ -102,7 +102,14 @@ def test_each_of_several_queries_gets_its_own_changes_of_a_cached_frame(spark):
         "se.en": (3, ["time", "diff", "visits"], [(4, -1, 3)], True),
     }
     assert not rows.is_cached
+
+
+def test_queries_and_functions_must_have_the_same_names(spark):
+    schema = "query string, time bigint, diff bigint, sold struct<city:string>, seen struct<visits:int>"
+    rows = spark.createDataFrame([], schema)
+    with pytest.raises(DeltamarkError, match="a query without a function: seen"):
+        for_each_query({"sold": merge_into("sold")})(rows, 3)
     with pytest.raises(DeltamarkError, match="unknown column of the changes of several queries: lost"):
-        for_each_query({"lost": record("lost")})(rows, 3)
+        for_each_query({"lost": merge_into("lost")})(rows, 3)
     with pytest.raises(DeltamarkError, match="unknown column of the changes of several queries: query"):
         for_each_query({})(changes(spark), 3)

@@ -1,15 +1,13 @@
 """A shop in Delta tables: six queries follow the change feeds of three tables, and are merged into six tables.
 
-    python examples/make_shop.py
     python examples/lakehouse.py                           # Spark fetches the jars of Delta when it first starts
     python examples/lakehouse.py --batches 50 --repeat     # each micro-batch is merged twice, as after a kill
     python examples/lakehouse.py --batches 50 --kills 10   # the program is killed at random moments, and goes on
 
-The rows of the shop arrive in batches: each inserts, updates and deletes rows of the three tables by MERGE, one commit
-for each table. The queries read the changes of these commits, and merge those of their answers. After each batch, the
-tables of the answers are compared with the answers of DuckDB over all rows.
-
-The old rows of products are left out of their feed, so that the query has to keep them, as for a feed of upserts.
+First the tables of the shop are written. Each batch is one commit of each table, which inserts, updates and deletes
+rows, so version N of a table has the batches up to N. Then one query of Spark reads a commit of each table in each
+micro-batch, maintains the six answers together, and merges their changes into six tables. After each micro-batch, these
+are compared with the answers of DuckDB over the same versions of the tables of the shop.
 """
 
 from __future__ import annotations
@@ -21,22 +19,23 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from statistics import median
+from time import perf_counter
+from urllib.parse import unquote, urlsplit
 
 import duckdb
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import functions as f
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-from deltamark.spark import from_change_types, from_upserts, maintain, merge_into
+from deltamark.spark import for_each_query, from_change_types, maintain, merge_into
 
-SHOP = Path(__file__).parent / "shop"
-DELTA = "io.delta:delta-spark_4.2_2.13:4.4.0"
 SETTINGS = {
-    "spark.jars.packages": DELTA,
+    "spark.jars.packages": "io.delta:delta-spark_4.2_2.13:4.4.0",
     "spark.jars.excludes": "org.apache.*:*,com.fasterxml.*:*,org.slf4j:*,org.scala-lang:*,org.xerial*:*",
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
@@ -48,29 +47,66 @@ SETTINGS = {
     "spark.ui.showConsoleProgress": "false",
 }
 
-TABLES = {
-    "products": "product_id BIGINT, name STRING, category STRING, price DECIMAL(9,2)",
-    "orders": "order_id BIGINT, customer_id BIGINT, placed_on DATE, shipped_on DATE, status STRING",
-    "lines": "order_id BIGINT, number BIGINT, product_id BIGINT, quantity BIGINT, price DOUBLE, discount DECIMAL(3,2)",
-}
-TABLE_KEYS = {"products": ["product_id"], "orders": ["order_id"], "lines": ["order_id", "number"]}
 KEYS = {
-    "revenue_by_category": ["category"], "orders_by_status": ["status"], "best_customers": ["customer_id"],
-    "waiting": ["order_id"], "labels": ["order_id", "number"], "never_sold": [],
+    "revenue_by_category": "category", "orders_by_status": "status", "best_customers": "customer_id",
+    "waiting": "order_id", "labels": ("order_id", "number"), "never_sold": (),
 }  # fmt: skip
 """The queries, and the columns in which no two rows of the answer agree. The last one is kept without a key."""
 
-LAST_CHANGES = """
-WITH bounds AS (SELECT min(changed) AS low, max(changed) - min(changed) + INTERVAL 1 SECOND AS width FROM $orders)
-SELECT {columns}, {deleted} AS deleted FROM $table, bounds
-WHERE least(floor(epoch(changed - low) * {batches} / epoch(width)), {batches} - 1) = {batch}
-QUALIFY row_number() OVER (PARTITION BY {key} ORDER BY changed DESC) = 1
+TABLE_KEYS = {"products": ["product_id"], "orders": ["order_id"], "lines": ["order_id", "number"]}
+
+RECENT_ORDERS = """
+    SELECT id AS order_id, {batch} - id DIV {orders} AS age, age > 0 AND pmod(xxhash64(id), 10) = 0 AS deleted
+    FROM range(greatest({batch} - 2, 0) * {orders}, ({batch} + 1) * {orders})
 """
+"""The orders of the last three batches. In the batch after its own, an order is shipped, or deleted with its lines. In
+the next one, it is delivered."""
+
+ARRIVING = {
+    "products": """
+        SELECT id AS product_id,
+            concat(IF(id % 2 = 0, 'lamp ', 'chair '), id, IF(id % 400 = {batch}, ' (new)', '')) AS name,
+            IF(id % 9 > 0, concat('aisle ', id % 5), NULL) AS category,
+            CAST(5.99 + pmod(xxhash64(id, {batch}), 400) AS DECIMAL(9,2)) AS price, id = {batch} * 17 AS deleted
+        FROM range(1000 + {batch} * 5)
+        WHERE {batch} = 0 OR id >= 1000 + ({batch} - 1) * 5 OR pmod(id - {batch}, 40) = 0 OR id = {batch} * 17
+    """,
+    "orders": f"""
+        SELECT order_id, pmod(xxhash64(order_id, 'customer'), 10000) AS customer_id,
+            date_add(DATE'2025-01-01', CAST({{batch}} - age AS INT)) AS placed_on,
+            IF(age > 0, date_add(DATE'2025-01-02', CAST({{batch}} - age AS INT)), NULL) AS shipped_on,
+            element_at(array('new', 'shipped', 'delivered'), CAST(age AS INT) + 1) AS status, deleted
+        FROM ({RECENT_ORDERS}) WHERE age < 2 OR NOT deleted
+    """,
+    "lines": f"""
+        SELECT order_id, number, pmod(xxhash64(order_id, number), 1000 + ({{batch}} - age) * 5) AS product_id,
+            1 + age + pmod(order_id + number, 5) AS quantity, deleted
+        FROM (SELECT *, explode(sequence(1L, 1 + pmod(order_id, 4))) AS number FROM ({RECENT_ORDERS}))
+        WHERE age = 0 OR age = 1 AND (deleted OR number = 2)
+    """,
+}  # fmt: skip
+"""The rows that a batch inserts, updates and deletes."""
 
 
-def session() -> SparkSession:
+class Laps:
+    """The seconds of the parts of each micro-batch."""
+
+    def __init__(self) -> None:
+        self.seconds = defaultdict[str, list[float]](list)
+        self._last = perf_counter()
+
+    def end(self, part: str) -> None:
+        now = perf_counter()
+        self.seconds[part].append(now - self._last)
+        self._last = now
+
+    def spent(self, summary: Callable[[list[float]], float]) -> str:
+        return ", ".join(f"{part} {summary(seconds):.1f} s" for part, seconds in self.seconds.items())
+
+
+def session(memory: str) -> SparkSession:
     os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").appName("lakehouse")
+    builder = SparkSession.builder.master("local[2]").appName("lakehouse").config("spark.driver.memory", memory)
     for name, value in SETTINGS.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
@@ -78,119 +114,95 @@ def session() -> SparkSession:
     return spark
 
 
-def create(spark: SparkSession, lake: Path) -> None:
-    """Create the three tables, with change feeds, if they do not exist."""
-    for table, columns in TABLES.items():
-        spark.sql(
-            f"CREATE TABLE IF NOT EXISTS delta.`{lake / table}` ({columns}) USING delta "
-            "TBLPROPERTIES (delta.enableChangeDataFeed = true)"
-        )
-
-
-def arrive(spark: SparkSession, lake: Path, shop: Path, batch: int, batches: int) -> int:
-    """Merge the changes of a batch into the three tables; return their number. Merging them again changes nothing."""
-    total = 0
-    for table, key in TABLE_KEYS.items():
-        columns = [column.split()[0] for column in TABLES[table].split(", ")]
-        text = LAST_CHANGES.format(
-            columns=", ".join(columns), deleted="weight < 0" if table == "lines" else "op = 'delete'",
-            key=", ".join(key), batch=batch, batches=batches,
-        )  # fmt: skip
-        for name in ("orders", "table"):
-            text = text.replace(f"${name}", f"'{shop / (table if name == 'table' else name)}.parquet'")
-        with duckdb.connect() as connection:
-            rows = connection.sql(text).to_arrow_table()
-        if rows.num_rows:
-            spark.createDataFrame(rows).createOrReplaceTempView("arriving")
+def write(spark: SparkSession, lake: Path, batches: int, orders: int) -> None:
+    """Write the batches that the tables of the shop lack. The first one is a single file: the feed would split it."""
+    for table, arriving in ARRIVING.items():
+        path = f"delta.`{lake / table}`"
+        first = spark.sql(arriving.format(batch=0, orders=orders)).drop("deleted").coalesce(1).write.format("delta")
+        first.option("delta.enableChangeDataFeed", "true").mode("ignore").save(str(lake / table))
+        last = spark.sql(f"DESCRIBE HISTORY {path}").agg({"version": "max"}).collect()[0][0]
+        for batch in range(last + 1, batches):
             spark.sql(f"""
-                MERGE INTO delta.`{lake / table}` AS old USING arriving AS new
-                ON {" AND ".join(f"old.{name} = new.{name}" for name in key)}
-                WHEN MATCHED AND new.deleted THEN DELETE
-                WHEN MATCHED THEN UPDATE SET {", ".join(f"{name} = new.{name}" for name in columns)}
-                WHEN NOT MATCHED AND NOT new.deleted
-                THEN INSERT ({", ".join(columns)}) VALUES ({", ".join(f"new.{name}" for name in columns)})
+                MERGE INTO {path} AS old USING ({arriving.format(batch=batch, orders=orders)}) AS new
+                ON {" AND ".join(f"old.{name} = new.{name}" for name in TABLE_KEYS[table])}
+                WHEN MATCHED AND deleted THEN DELETE
+                WHEN MATCHED THEN UPDATE SET *
+                WHEN NOT MATCHED AND NOT deleted THEN INSERT *
             """)
-        total += rows.num_rows
+
+
+def follow(spark: SparkSession, lake: Path, names: Sequence[str], merges: int, laps: Laps) -> DataStreamWriter:
+    """Return the query, which ends after the last commit. merges: the times that each micro-batch is merged."""
+    feed = spark.readStream.format("delta").options(readChangeFeed=True, startingVersion=0, maxFilesPerTrigger=1)
+    frames = {table: from_change_types(feed.load(str(lake / table))) for table in ARRIVING}
+    changes = maintain(spark, {name: text(name) for name in names}, frames, shards=2, weight="diff")
+    merge = for_each_query({name: merge_into(f"delta.`{lake / 'answers' / name}`", KEYS[name]) for name in names})
+
+    def merge_and_compare(changes: DataFrame, batch: int) -> None:
+        laps.end("between")
+        changes.persist()
+        changes.count()
+        laps.end("feed and operators")
+        for _ in range(merges):
+            merge(changes, batch)
+        changes.unpersist()
+        laps.end("merges")
+        count = read_feed(spark, lake, batch)
+        laps.end("feed alone")
+        compare(spark, lake, names, batch)
+        laps.end("comparison")
+        spent = laps.spent(lambda seconds: seconds[-1])
+        print(f"batch {batch}: {count} changes, {len(names)} answers are right; {spent}", flush=True)
+
+    target = changes.writeStream.foreachBatch(merge_and_compare).trigger(availableNow=True)
+    return target.option("checkpointLocation", str(lake / "checkpoint"))
+
+
+def text(name: str) -> str:
+    return (Path(__file__).parent / "shop" / f"{name}.sql").read_text()
+
+
+def read_feed(spark: SparkSession, lake: Path, version: int) -> int:
+    """Read the feeds of a version of the tables once more, in order to measure it; return the number of changes."""
+    feed = spark.read.format("delta").options(readChangeFeed=True, startingVersion=version, endingVersion=version)
+    total = 0
+    for table in ARRIVING:
+        found = Observation()
+        changed = f.count_if(f.col("_change_type") != "update_preimage").alias("changed")
+        feed.load(str(lake / table)).observe(found, changed).write.format("noop").mode("overwrite").save()
+        total += found.get["changed"]
     return total
 
 
-def feeds(spark: SparkSession, lake: Path) -> dict[str, DataFrame]:
-    """Return the changes of the tables: of products from a feed without old rows, of the others from whole feeds."""
-    feed = spark.readStream.format("delta").option("readChangeFeed", "true").option("startingVersion", "0")
-    products, orders, lines = (feed.load(str(lake / table)) for table in TABLES)
-    news = products.where("_change_type <> 'update_preimage'").selectExpr(
-        "product_id", "name", "category", "price", "_commit_version AS version", "_change_type = 'delete' AS deleted"
-    )
-    return {
-        "products": from_upserts(news, key="product_id", order="version", deleted="deleted", shards=2),
-        "orders": from_change_types(orders), "lines": from_change_types(lines),
-    }  # fmt: skip
+def compare(spark: SparkSession, lake: Path, names: Iterable[str], version: int) -> None:
+    """Compare the tables of the answers with DuckDB's answers over a version of the tables of the shop."""
+    with duckdb.connect() as connection:
+        for table in ARRIVING:
+            files = spark.read.format("delta").option("versionAsOf", version).load(str(lake / table)).inputFiles()
+            connection.read_parquet([unquote(urlsplit(file).path) for file in files]).create_view(table)
+        for name in names:
+            connection.register("answer", spark.read.format("delta").load(str(lake / "answers" / name)).toArrow())
+            copies = "*, 1 AS copies" if KEYS[name] else "* EXCLUDE batch"
+            wrong = connection.execute(f"""
+                WITH found AS (SELECT {copies} FROM answer),
+                expected AS (SELECT *, count(*) AS copies FROM ({text(name)}) GROUP BY ALL)
+                SELECT 'too many', * FROM (FROM found EXCEPT ALL FROM expected) UNION ALL
+                SELECT 'missing', * FROM (FROM expected EXCEPT ALL FROM found)
+            """).fetchmany(10)
+            if wrong:
+                raise ValueError(f"{name} is wrong in version {version}: {wrong}")
 
 
-def follow(spark: SparkSession, lake: Path, shop: Path, name: str, times: int) -> DataStreamWriter:
-    """Return a query over the change feeds, whose changes are merged into a table."""
-    frames = feeds(spark, lake)
-    changes = maintain(spark, (shop / f"{name}.sql").read_text(), frames, shards=2, weight="diff")
-    merge = repeated(merge_into(f"delta.`{lake / 'answers' / name}`", key=KEYS[name]), times)
-    target = changes.writeStream.queryName(name).foreachBatch(merge)
-    return target.option("checkpointLocation", str(lake / "checkpoints" / name))
-
-
-def settled(target: DataStreamWriter, running: StreamingQuery) -> StreamingQuery:
-    """Wait until a query has read all changes; return it. It starts again if Python did not start within 10 s."""
+def run(target: DataStreamWriter) -> None:
+    """Run a query. It starts again if Python did not start within 10 s."""
     while True:
         try:
-            running.processAllAvailable()
+            target.start().awaitTermination()
         except StreamingQueryException as error:
             if "failed to connect back" not in str(error):
                 raise
-            running = target.start()
         else:
-            return running
-
-
-def repeated(merge: Callable[[DataFrame, int], None], times: int) -> Callable[[DataFrame, int], None]:
-    """Return a function that merges each micro-batch several times, as if the query had been killed after a merge."""
-
-    def merge_repeatedly(changes: DataFrame, batch: int) -> None:
-        changes.persist()  # otherwise Spark would compute the changes for each merge
-        for _ in range(times):
-            merge(changes, batch)
-        changes.unpersist()
-
-    return merge_repeatedly
-
-
-def compare(spark: SparkSession, lake: Path, shop: Path, names: Iterable[str]) -> None:
-    """Compare the tables of the answers with DuckDB's answers over the rows of the shop."""
-    with duckdb.connect() as connection:
-        for table in TABLES:
-            connection.register(table, spark.read.format("delta").load(str(lake / table)).toArrow())
-        for name in names:
-            expected = Counter(connection.execute((shop / f"{name}.sql").read_text()).fetchall())
-            found = Counter[tuple[object, ...]]()
-            for row in spark.read.format("delta").load(str(lake / "answers" / name)).collect():
-                values, copies = (row, 1) if KEYS[name] else (row[:-2], row["copies"])
-                found[tuple(values)] += copies
-            if found != expected:
-                raise SystemExit(f"{name} is wrong: {found - expected} are too many, {expected - found} are missing")
-
-
-def run(lake: Path, shop: Path, batches: int, names: Sequence[str], times: int) -> None:
-    """Let batches arrive, from the first one on that no earlier run has ended."""
-    spark, progress = session(), lake / "progress"
-    create(spark, lake)
-    targets = [follow(spark, lake, shop, name, times) for name in names]
-    queries = [target.start() for target in targets]
-    for batch in range(int(progress.read_text()) if progress.exists() else 0, batches):
-        changes = arrive(spark, lake, shop, batch, batches)
-        queries = [settled(target, query) for target, query in zip(targets, queries)]
-        compare(spark, lake, shop, names)
-        progress.write_text(str(batch + 1))
-        print(f"batch {batch}: {changes} changes of the tables, {len(names)} answers are right", flush=True)
-    for query in queries:
-        query.stop()
-    spark.stop()
+            return
 
 
 def killed(kills: int, longest: float, words: Sequence[str]) -> None:
@@ -209,18 +221,23 @@ def killed(kills: int, longest: float, words: Sequence[str]) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--directory", type=Path, help="the tables, which a later run continues (default: a new one)")
-    parser.add_argument("--shop", type=Path, default=SHOP, help="files of make_shop.py, with queries (%(default)s)")
-    parser.add_argument("--batches", type=int, default=5, help="batches of the shop (default: %(default)s)")
+    parser.add_argument("--batches", type=int, default=5, help="commits of each table (default: %(default)s)")
+    parser.add_argument("--orders", type=int, default=200, help="new orders in a batch (default: %(default)s)")
     parser.add_argument("--queries", default=",".join(KEYS), help="names of queries (default: %(default)s)")
+    parser.add_argument("--memory", default="1g", help="memory of the JVM (default: %(default)s)")
     parser.add_argument("--repeat", action="store_true", help="merge each micro-batch twice")
     parser.add_argument("--kills", type=int, default=0, help="times to kill the program (default: %(default)s)")
     parser.add_argument("--longest", type=float, default=60, help="most seconds until a kill (default: %(default)s)")
     given = parser.parse_args()
     directory = (given.directory or Path(tempfile.mkdtemp(prefix="lakehouse-"))).absolute()
-    directory.mkdir(parents=True, exist_ok=True)
     if given.kills:
-        settings = ["--directory", directory, "--shop", given.shop, "--batches", given.batches]
-        more = ["--queries", given.queries, *(["--repeat"] if given.repeat else [])]
-        killed(given.kills, given.longest, [*map(str, settings), *more])
+        words = ["--directory", directory, "--batches", given.batches, "--orders", given.orders]
+        words += ["--queries", given.queries, "--memory", given.memory, *(["--repeat"] if given.repeat else [])]
+        killed(given.kills, given.longest, [*map(str, words)])
     else:
-        run(directory, given.shop, given.batches, given.queries.split(","), 2 if given.repeat else 1)
+        spark = session(given.memory)
+        write(spark, directory, given.batches, given.orders)
+        laps = Laps()
+        run(follow(spark, directory, given.queries.split(","), 2 if given.repeat else 1, laps))
+        print(f"medians: {laps.spent(median)}")
+        spark.stop()

@@ -7,14 +7,14 @@ and deleted, not added up; without a key, because each row has the number of the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from deltamark.dataflow.spark.columns import Names, column, listed, quoted, require
-from deltamark.dataflow.spark.sink import DIFF, TIME
+from deltamark.dataflow.spark.sink import DIFF, QUERY, TIME
 from deltamark.errors import DeltamarkError
 
 COPIES, BATCH = "copies", "batch"
@@ -51,6 +51,27 @@ def merge_into(table: str, key: Names = (), using: str = "delta") -> Callable[[D
                 changes.sparkSession.sql(_merge_by_key(table, values, keys) if keys else _merge_by_row(table, values))
 
     return merge
+
+
+def for_each_query(functions: Mapping[str, Callable[[DataFrame, int], None]]) -> Callable[[DataFrame, int], None]:
+    """Return a function for `foreachBatch` that hands the changes of each of several queries to its own function.
+
+    functions: functions for `foreachBatch` by the names of their queries, such as those of `merge_into`. Each gets the
+    changes of its query as if the query were alone. Spark computes the changes once for all of them.
+    """
+
+    def call_each(changes: DataFrame, batch: int) -> None:
+        require(changes, [QUERY], "the changes of several queries")
+        require(changes, functions, "the changes of several queries")
+        for name in changes.columns:
+            if name not in (QUERY, TIME, DIFF, *functions):
+                raise DeltamarkError("a query without a function", name, "give for_each_query one of this name")
+        with _cached(changes):
+            for name, function in functions.items():
+                own = changes.where(column(QUERY) == f.lit(name))
+                function(own.select(TIME, DIFF, f.col(f"{quoted(name)}.*")), batch)
+
+    return call_each
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from deltamark.dataflow.spark.answer_table import CHANGES, merge_into
+from deltamark.dataflow.spark.answer_table import CHANGES, for_each_query, merge_into
 from deltamark.errors import DeltamarkError
 from deltamark.harness.engines.spark_feed import SESSIONS
 
@@ -83,3 +83,33 @@ def test_a_frame_that_the_caller_has_cached_stays_cached(spark, statements):
     merge_into("others", key="city")(rows, 3)
     assert not rows.is_cached
     assert len(statements) == 2
+
+
+def test_each_of_several_queries_gets_its_own_changes_of_a_cached_frame(spark):
+    schema = "query string, time bigint, diff bigint, sold struct<city:string, revenue:int>, `se.en` struct<visits:int>"
+    rows = spark.createDataFrame([("sold", 4, 1, ("Ulm", 5), None), ("se.en", 4, -1, None, (3,))], schema)
+    found = {}
+
+    def record(name):
+        def keep(own, batch):
+            found[name] = batch, own.columns, [tuple(row) for row in own.collect()], rows.is_cached
+
+        return keep
+
+    for_each_query({name: record(name) for name in ("sold", "se.en")})(rows, 3)
+    assert found == {
+        "sold": (3, ["time", "diff", "city", "revenue"], [(4, 1, "Ulm", 5)], True),
+        "se.en": (3, ["time", "diff", "visits"], [(4, -1, 3)], True),
+    }
+    assert not rows.is_cached
+
+
+def test_queries_and_functions_must_have_the_same_names(spark):
+    schema = "query string, time bigint, diff bigint, sold struct<city:string>, seen struct<visits:int>"
+    rows = spark.createDataFrame([], schema)
+    with pytest.raises(DeltamarkError, match="a query without a function: seen"):
+        for_each_query({"sold": merge_into("sold")})(rows, 3)
+    with pytest.raises(DeltamarkError, match="unknown column of the changes of several queries: lost"):
+        for_each_query({"lost": merge_into("lost")})(rows, 3)
+    with pytest.raises(DeltamarkError, match="unknown column of the changes of several queries: query"):
+        for_each_query({})(changes(spark), 3)

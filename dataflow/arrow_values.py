@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import TypeAlias
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from deltamark.dataflow.types import NULL, Type, doubles, pack_short, stored_doubles, value_of
+from deltamark.dataflow.types import NULL, TIMESTAMPS, Type, doubles, pack_short, stored_doubles, value_of
 
 ARROW_TYPES = {
     "bool": pa.bool_(), "date": pa.date32(), "timestamp": pa.timestamp("us"), "timestamptz": pa.timestamp("us", "UTC"),
@@ -16,6 +20,9 @@ ARROW_TYPES = {
 
 MAX_DECIMAL_DIGITS = 38
 """The decimal digits of 128 bits."""
+
+Read: TypeAlias = "Callable[[pa.Array], np.ndarray | None]"
+"""A way from values without NULL to numbers; it returns None for values that are outside the bounds of a column."""
 
 
 def numbers(array: pa.Array, type_: Type) -> np.ndarray:
@@ -38,6 +45,60 @@ def numbers(array: pa.Array, type_: Type) -> np.ndarray:
     elif pa.types.is_decimal(array.type):
         array = _unscaled(array)
     return array.cast(pa.int64()).fill_null(NULL).to_numpy()
+
+
+def narrow_numbers(values: pa.Array | pa.ChunkedArray, type_: Type) -> np.ndarray | None:
+    """Read numbers, dates or times where Arrow has them, in as few bytes as their type needs, and check their bounds.
+
+    Return None if the values have to be converted in another way, if one is NULL, or if one is outside the bounds.
+    """
+    if values.null_count or not len(values):
+        return None
+    read = _reader(values.type, type_)
+    if read is None:
+        return None
+    if isinstance(values, pa.ChunkedArray):
+        values = values.chunk(0) if values.num_chunks == 1 else pa.concat_arrays(values.chunks)
+    return read(values)
+
+
+@lru_cache(maxsize=1024)
+def _reader(arrow: pa.DataType, type_: Type) -> Read | None:
+    """Return the way to read values of a type of Arrow where they are, or None."""
+    if type_.kind == "int" and pa.types.is_decimal128(arrow) and arrow.scale == type_.scale:
+        return partial(_low_words, type_)
+    is_integer = type_.kind == "int" and not type_.scale and pa.types.is_integer(arrow)
+    is_date = type_.kind == "date" and pa.types.is_date32(arrow)
+    is_moment = type_.kind in TIMESTAMPS and pa.types.is_timestamp(arrow) and arrow.unit == "us"
+    if is_moment and (arrow.tz is not None) != (type_.kind == "timestamptz"):
+        return None
+    if not (is_integer or is_date or is_moment or (type_.kind == "time" and arrow == pa.time64("us"))):
+        return None
+    given = np.dtype(arrow.to_pandas_dtype() if is_integer else f"i{arrow.bit_width // 8}")
+    limits = np.iinfo(given)
+    return partial(_fixed_words, type_, given, is_bounded=type_.low <= limits.min and limits.max <= type_.high)
+
+
+def _fixed_words(type_: Type, given: np.dtype, array: pa.Array, *, is_bounded: bool) -> np.ndarray | None:
+    """Read integers. is_bounded: whether the column may have all that these bytes can be."""
+    size = given.itemsize
+    values = np.frombuffer(array.buffers()[1], given, len(array), array.offset * size)
+    if not is_bounded and not type_.low <= int(values.min()) <= int(values.max()) <= type_.high:
+        return None
+    if size == type_.width and given.kind == "i" and values.flags.aligned:
+        return values
+    return values.astype(f"i{type_.width}")
+
+
+def _low_words(type_: Type, array: pa.Array) -> np.ndarray | None:
+    """Read decimals of 128 bits whose value is in the lower 64."""
+    words = np.frombuffer(array.buffers()[1], np.int64)[2 * array.offset : 2 * (array.offset + len(array))]
+    low, high = words[::2], words[1::2]
+    values = low.astype(f"i{type_.width}")
+    sign = 8 * type_.width - 1
+    if not (np.array_equal(values, low) and np.array_equal(values >> sign, high)):
+        return None
+    return values if type_.low <= int(values.min()) <= int(values.max()) <= type_.high else None
 
 
 def arrow_array(stored: pa.Array | np.ndarray, type_: Type) -> pa.Array:

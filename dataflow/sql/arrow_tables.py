@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from deltamark.dataflow.arrow_values import MAX_DECIMAL_DIGITS, arrow_array, numbers
+from deltamark.dataflow.arrow_values import MAX_DECIMAL_DIGITS, arrow_array, narrow_numbers, numbers
 from deltamark.dataflow.batch import Batch, Column
 from deltamark.dataflow.language.collection import ROWS, Collection, Names, declared
 from deltamark.dataflow.sql.tables import MAX_DIGITS, absent_type, sql_type, usual
@@ -265,6 +265,9 @@ class _Statistics:
 
 def arrow_column(name: str, type_: Type, values: pa.Array | pa.ChunkedArray) -> Column:
     """Convert the values of a column; refuse those that the type of the column does not have."""
+    narrow = narrow_numbers(values, type_)
+    if narrow is not None:
+        return narrow
     try:
         array = pa.concat_arrays(values.chunks) if isinstance(values, pa.ChunkedArray) and values.chunks else values
         array = _cast(array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array, type_)

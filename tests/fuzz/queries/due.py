@@ -113,6 +113,15 @@ def has_several_rows(text: str, tables: Sequence[Table], time: int, *, optimized
     return False
 
 
+def has_several_rows_alone(query: Part, tables: Sequence[Table], time: int) -> bool:
+    """Return whether a scalar subquery of a text has several rows, also if no row of the answer depends on it."""
+    first = str(query.pieces[0])
+    before = first if first.startswith("WITH ") else ""
+    scalars = (str(part) for part, _ in placed(query) if part.construct.startswith("scalar subquery"))
+    texts = [str(query), *(f"{before}SELECT {each}" for each in scalars)]
+    return any(has_several_rows(each, tables, time, optimized=False) for each in texts)
+
+
 def with_null(part: Part) -> Part:
     """Return a text that has NULL in the places of values with an error."""
     found = replace(part, pieces=tuple(each if isinstance(each, str) else with_null(each) for each in part.pieces))

@@ -87,7 +87,7 @@ class Child:
         if late := self._late():
             self.kill()
             return late
-        if resident(self.pid) > MOST_BYTES * share:
+        if mapped(self.pid) > MOST_BYTES * share and resident(self.pid) > MOST_BYTES * share:
             self.kill()
             return f"more than {MOST_BYTES >> 30} GB of memory"
         return None
@@ -175,6 +175,19 @@ def explorer(first: int, end: int, step: int, names: list[str]) -> Child:
         send(taken())
 
     return Child(explore)
+
+
+def mapped(pid: int) -> int:
+    """Return the bytes of resident memory of a process and its children; a page that several share counts for each.
+
+    It takes 0.03 ms instead of 10 ms for a process with many mappings, which cannot be changed in this time.
+    """
+    try:
+        pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except OSError:
+        return 0
+    return pages * PAGE + sum(mapped(int(each)) for each in children)
 
 
 def resident(pid: int) -> int:

@@ -1,5 +1,7 @@
 // The incrementally maintained view of a query, and the SQL that reads it.
 
+import { MOMENTS } from "./arrow.mjs";
+
 // `sum(a) / sum(b) AS c`: pg_ivm maintains no expressions of aggregates, but both sums.
 const QUOTIENT = /([\d.]+ \* )?(sum\(.*?\))\s*\/ (sum\(.*?\)) AS \w+/s;
 
@@ -15,8 +17,14 @@ export async function viewOf(database, sql, answer) {
   const values = fields
     .map(({ name }) => (name === "numerator" ? `${factor}numerator / denominator` : name))
     .filter((name) => name !== "denominator" && !name.startsWith("__ivm_"));
-  const read = values.map((value, at) => (answer[at][1] === "double" ? `(${value})::double precision` : value));
+  const read = values.map((value, at) => readAs(answer[at][1], value));
   return `SELECT ${read.join(", ")} FROM answer ${order}${limit ?? ""}`;
+}
+
+/** Return the SQL that reads a value: a number of microseconds in the place of a timestamp, a time or an interval. */
+function readAs(type, value) {
+  if (type in MOMENTS) return `(extract(EPOCH FROM ${value}) * 1000000)::bigint`;
+  return type === "double" ? `(${value})::double precision` : value;
 }
 
 /** Return the first column of ORDER BY. */

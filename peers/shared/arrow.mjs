@@ -3,10 +3,19 @@
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 
-import { DateDay, Decimal, Float64, Int64, Utf8 } from "apache-arrow";
-import { Table, Type, tableFromIPC, tableToIPC, vectorFromArray } from "apache-arrow";
+import { Bool, DateDay, Decimal, DurationMicrosecond, Float64, Int64 } from "apache-arrow";
+import { TimeMicrosecond, TimestampMicrosecond, Utf8 } from "apache-arrow";
+import { Table, Type, Vector, tableFromIPC, tableToIPC, vectorFromArray } from "apache-arrow";
 
 export const MILLISECONDS_A_DAY = 86_400_000;
+
+/** The types of which a value is a number of microseconds. */
+export const MOMENTS = {
+  timestamp: new TimestampMicrosecond(),
+  timestamptz: new TimestampMicrosecond("UTC"),
+  time: new TimeMicrosecond(),
+  interval: new DurationMicrosecond(),
+};
 
 const TWO_TO_32 = 2 ** 32;
 
@@ -48,7 +57,7 @@ function storedValuesOf(data) {
 
 /**
  * Write rows, which are arrays, to a file; return the reply that names it. `columns` has the name and the type of each
- * column. A decimal is its number without the point; null is NULL.
+ * column. A decimal is its number without the point, a timestamp that of microseconds; null is NULL.
  */
 export function writeRows(directory, file, columns, rows) {
   const vectors = columns.map(([name, type], at) => [`${at} ${name}`, vectorOf(type, rows.map((row) => row[at]))]);
@@ -59,11 +68,15 @@ export function writeRows(directory, file, columns, rows) {
 function vectorOf(type, values) {
   const decimal = /^decimal\((\d+)\)$/.exec(type);
   if (decimal) return vectorFromArray(mapped(values, wordsOf), new Decimal(Number(decimal[1]), 38, 128));
+  const integers = () => vectorFromArray(mapped(values, BigInt), new Int64());
+  if (type in MOMENTS) return new Vector(integers().data.map((data) => data.clone(MOMENTS[type])));
   switch (type) {
     case "int64":
-      return vectorFromArray(mapped(values, BigInt), new Int64());
+      return integers();
     case "date32":
       return vectorFromArray(mapped(values, (days) => days * MILLISECONDS_A_DAY), new DateDay());
+    case "bool":
+      return vectorFromArray(values, new Bool());
     case "double":
       return vectorFromArray(values, new Float64());
     case "string":

@@ -149,6 +149,15 @@ def test_a_script_repeats_the_wrong_answer():
     assert answer == [(3, 2)]
 
 
+def test_an_error_is_no_fault_if_a_scalar_subquery_has_several_rows():
+    """DuckDB does not run the subquery, because no row reads its value. An engine may run it, and must then fail."""
+    several = Part("int", ("(", Part("query", ("SELECT t2.a FROM t AS t2",)), ")"), "scalar subquery")
+    pieces = ("SELECT t1.a AS x FROM t AS t1 UNION ALL SELECT ", several, " AS x FROM t AS t3 WHERE FALSE")
+    example = written("", sqlite("fails"))
+    replace(example, query=Part("query", pieces)).run()
+    assert TALLY == {"unfit: a scalar subquery with several rows": 1}
+
+
 @pytest.mark.parametrize("engine", [EXAMPLE, STREAM])
 def test_engines_with_changes_are_compared_as_well(engine):
     """The first has the changes of batches, and the second those of logical times."""

@@ -146,6 +146,13 @@ def has_several_rows(text: str, tables: Sequence[Table], time: int, *, optimized
     return False
 
 
+def has_several_rows_alone(query: Part, tables: Sequence[Table], time: int) -> bool:
+    """Return whether a scalar subquery of a text has several rows, also if no row of the answer depends on it."""
+    scalars = (str(part) for part, _ in placed(query) if part.construct.startswith("scalar subquery"))
+    texts = [str(query), *_untied(query), *(f"{_before(query)}SELECT {each}" for each in scalars)]
+    return any(has_several_rows(each, tables, time, optimized=False) for each in texts)
+
+
 def _with_null(part: Part) -> Part:
     """Return a part that has NULL in the place of a value with an error."""
     return replace(part, pieces=("TRY(", *part.pieces, ")")) if part.construct == MAY_FAIL else part

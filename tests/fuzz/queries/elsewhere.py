@@ -25,6 +25,7 @@ from fuzz.example import WrongError
 from fuzz.queries import selects
 from fuzz.queries.answers import differences
 from fuzz.queries.client import DIGITS, Answer, Query, client
+from fuzz.queries.due import has_several_rows_alone
 from fuzz.queries.example import Queries
 from fuzz.queries.learned import Learnt
 from fuzz.queries.parts import Part, placed
@@ -137,6 +138,8 @@ class Elsewhere(Queries):
             raise
         except DeltamarkError as error:
             client(self.engine).discard()
+            if done and has_several_rows_alone(self.query, self.tables, done[-1][-1]):
+                raise UnfitError("a scalar subquery with several rows") from error
             self._count("wrong", "accepted")
             what = f"{error.cause}: {general(str(error.actual))}"
             raise WrongError(what, self._script(done, expected, str(error.actual))) from error

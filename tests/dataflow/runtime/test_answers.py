@@ -131,7 +131,7 @@ def test_rows_are_summed_when_many_of_them_retract_others(monkeypatch):
     assert len(kept._added) == 50, "rows that only come are not summed"
     for time in range(50):
         kept.add(batch(time, [time] * 10, -1))
-        assert sum(map(len, kept._parts)) + sum(last - first for _, first, last in kept._added) <= 1000
+        assert sum(map(len, kept._parts)) + sum(last - first for *_, first, last in kept._added) <= 1000
     assert kept.values().num_rows == 0
 
 

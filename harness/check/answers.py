@@ -20,6 +20,9 @@ from deltamark.errors import DeltamarkError
 from deltamark.harness.engines.answers import decoded, in_order
 from deltamark.harness.engines.base import TOLERANCE, Row, Value
 
+FEWEST_PLACES = 4
+"""The places of a decimal from which it may stand for a double. A decimal of fewer places has to be exact."""
+
 
 class WrongAnswerError(DeltamarkError):
     """Two algorithms disagree about an answer."""
@@ -40,8 +43,8 @@ def difference(mine: Sequence[Row], theirs: Sequence[Row], tolerance: float = TO
 def unordered_difference(mine: Sequence[Row], theirs: Sequence[Row], tolerance: float) -> str:
     """Describe the first difference between two answers whose rows are in any order.
 
-    Decimals are compared as doubles in the columns in which the oracle has doubles. Rows are sorted by these columns
-    last, since their last digits may differ. Equal answers are only counted: sorting them takes many times as long.
+    Rows are sorted by the columns in which the oracle has doubles last, since their last digits may differ. Equal
+    answers are only counted: sorting them takes many times as long.
     """
     if Counter(mine) == Counter(theirs):
         return ""
@@ -51,11 +54,7 @@ def unordered_difference(mine: Sequence[Row], theirs: Sequence[Row], tolerance: 
         order = sorted(range(len(row)), key=lambda at: at in doubles)
         return [(row[at] is None, 0 if row[at] is None else row[at]) for at in order]
 
-    converted = (
-        tuple(float(value) if at in doubles and isinstance(value, Decimal) else value for at, value in enumerate(row))
-        for row in mine
-    )
-    return difference(sorted(converted, key=key), sorted(theirs, key=key), tolerance)
+    return difference(sorted(mine, key=key), sorted(theirs, key=key), tolerance)
 
 
 def row_text(row: Row | None) -> str:
@@ -72,9 +71,16 @@ def dated(value: Value) -> Value:
 
 
 def _equal(mine: Value, theirs: Value, tolerance: float) -> bool:
-    if isinstance(mine, float) and isinstance(theirs, float):
-        return mine == theirs or abs(mine - theirs) <= tolerance * abs(mine) or (isnan(mine) and isnan(theirs))
+    if isinstance(theirs, float) and isinstance(mine, (float, Decimal)):
+        error = max(tolerance * abs(theirs), _unit(mine))
+        return mine == theirs or abs(float(mine) - theirs) <= error or (isnan(mine) and isnan(theirs))
     return dated(mine) == dated(theirs)
+
+
+def _unit(value: float | Decimal) -> float:
+    """Return the error allowed to a decimal that stands for a double: one unit of its last place."""
+    exponent = value.as_tuple().exponent if isinstance(value, Decimal) else None
+    return float(Decimal(1).scaleb(exponent)) if isinstance(exponent, int) and exponent <= -FEWEST_PLACES else 0.0
 
 
 class Snapshot(Answer):

@@ -41,6 +41,9 @@ Prepared = TypeVar("Prepared")
 TOLERANCE = 1e-14
 """The relative error allowed between a double and DuckDB's. Both round the same exact quotient."""
 
+DOUBLE_TOLERANCE = 1e-9
+"""The relative error allowed between a double of an engine of others and DuckDB's: sums of doubles are rounded."""
+
 
 PROGRAM = "exec:"
 """The beginning of the name of an engine that is a program, or of what follows its alias."""

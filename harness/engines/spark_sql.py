@@ -26,7 +26,7 @@ from deltamark.datagen.spark.session import ONE_CORE, scratch
 from deltamark.datagen.workloads.workload import Workload
 from deltamark.harness.benchmarks.cell import Cell
 from deltamark.harness.engines.answers import SqlRows, as_range, named_type, net_rows
-from deltamark.harness.engines.base import Capabilities, RecomputingEngine, Row, Sink
+from deltamark.harness.engines.base import DOUBLE_TOLERANCE, Capabilities, RecomputingEngine, Row, Sink
 from deltamark.harness.engines.duckdb import POSITION
 from deltamark.harness.engines.plans import sql_inputs
 from deltamark.harness.engines.spark_feed import on_master, opened
@@ -38,9 +38,6 @@ TYPES: Mapping[ColumnKind, str] = {
     "int": "bigint", "decimal": "decimal({digits},{scale})", "double": "double", "date": "date",
     "timestamp": "timestamp_ntz", "code": "string", "text": "string",
 }  # fmt: skip
-
-TOLERANCE = 1e-4
-"""The relative error of Spark's quotients, whose decimals have few places."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +106,7 @@ class SparkSqlEngine(RecomputingEngine[tuple[FileDelta, ...]]):
 
     name = "spark-sql"
     capabilities = Capabilities(
-        output="answers", recomputes=True, has_session=True, has_master=True, tolerance=TOLERANCE
+        output="answers", recomputes=True, has_session=True, has_master=True, tolerance=DOUBLE_TOLERANCE
     )
 
     def __init__(self, cell: Cell, dataset: Dataset, work: Workload, sink: Sink | None = None) -> None:

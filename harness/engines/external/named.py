@@ -10,13 +10,10 @@ from functools import cache
 from pathlib import Path
 
 from deltamark.errors import DeltamarkError
-from deltamark.harness.engines.base import PROGRAM, Capabilities, EngineInfo, short_name
+from deltamark.harness.engines.base import DOUBLE_TOLERANCE, PROGRAM, Capabilities, EngineInfo, short_name
 from deltamark.harness.engines.external.messages import PROTOCOL, End, HelloReply, Reply
 from deltamark.harness.engines.external.program import Program, program_command
 from deltamark.harness.engines.peers import PEERS, peer
-
-DOUBLE_TOLERANCE = 1e-9
-"""The relative error allowed between a double of an external engine and DuckDB's: sums of doubles are rounded."""
 
 
 @dataclass(frozen=True)

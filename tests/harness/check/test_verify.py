@@ -7,6 +7,7 @@ from collections import Counter
 from contextlib import closing
 from dataclasses import replace
 from datetime import date, datetime
+from decimal import Decimal
 from random import Random
 
 import numpy as np
@@ -80,6 +81,18 @@ def test_only_a_timestamp_at_midnight_equals_a_date():
         theirs = [(datetime(2001, 2, 3, hour),), (None,)]  # noqa: DTZ001 (DuckDB's have no time zone)
         assert (difference(mine, theirs) == "") == is_equal
         assert (unordered_difference(mine, theirs, 0) == "") == is_equal
+
+
+def test_a_decimal_of_enough_places_stands_for_a_double_that_it_rounds():
+    for mine, is_equal in (
+        ("0.3333", True),
+        ("0.333333", True),
+        ("0.33", False),
+        ("0.3331", False),
+        ("0.333335", False),
+    ):
+        assert (unordered_difference([(Decimal(mine),)], [(1 / 3,)], 0) == "") == is_equal, mine
+    assert unordered_difference([(0.3333,)], [(1 / 3,)], 0)
 
 
 def test_every_time_lists_the_times_at_which_a_relation_changes(chunked):

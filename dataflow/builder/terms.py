@@ -143,6 +143,7 @@ class _Evaluator:
         self._program = stream.program
         self._cells: dict[Term, int] = {}
         self._texts: dict[Term, TextCells] = {}
+        self._operands: dict[Term, int] = {}
 
     def texts(self, term: Term) -> TextCells:
         """Return the texts of a term. Only those that a column has numbered are read from the pool."""
@@ -298,15 +299,30 @@ class _Evaluator:
                     to_even=int(to_even), low=type_.low, high=type_.high, result=result,
                 )  # fmt: skip
                 program.add_state(DoubleOutOfRange(block, term))
+            case DoubleArithmetic() | DoubleFunction():
+                self._compute(term, result, zero=0)
+
+    def _operand(self, term: Term) -> int:
+        """Return the cell of an operand of a function of doubles, whose zero may be negative."""
+        if not isinstance(term, DoubleArithmetic | DoubleFunction):
+            return self.cell(term)
+        if term not in self._operands:
+            self._operands[term] = self._program.vector()
+            self._compute(term, self._operands[term], zero=numbers.NEGATIVE_ZERO)
+        return self._operands[term]
+
+    def _compute(self, term: DoubleArithmetic | DoubleFunction, result: int, *, zero: int) -> None:
+        """Append a function of doubles."""
+        match term:
             case DoubleArithmetic(left, right, sign):
-                a, b = map(self.cell, (left, right))
-                program.add(numbers.DOUBLES, size=size, function=FUNCTION_NUMBERS[sign], a=a, b=b, result=result)
+                a, b, code = self._operand(left), self._operand(right), FUNCTION_NUMBERS[sign]
             case DoubleFunction(value, function, places):
-                a = b = self.cell(value)
+                a = b = self._operand(value)
                 if function == "round":
                     b = self.cell(double(10.0 ** abs(places)))
                 code = FUNCTION_NUMBERS["round tens" if function == "round" and places < 0 else function]
-                program.add(numbers.DOUBLES, size=size, function=code, a=a, b=b, result=result)
+        size = self._stream.size
+        self._program.add(numbers.DOUBLES, size=size, function=code, zero=zero, a=a, b=b, result=result)
 
     def constant_text(self, word: str) -> TextCells:
         """Append a constant text."""

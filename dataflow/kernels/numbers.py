@@ -19,6 +19,9 @@ EXP, LN, LOG10, LOG2, POWER, SIN, COS, TAN, ASIN, ACOS, ATAN, ATAN2 = range(13, 
 """The functions of doubles. ROUND has the power of ten of the decimal places as its second argument, and ROUND_TENS the
 power of ten in units of which it rounds. SINGLE rounds to 32 bits. Those from EXP on are those of the C library."""
 
+NEGATIVE_ZERO = -1
+"""The integer that stores -0.0 within an expression. A column stores it as 0, from which SQL does not tell it apart."""
+
 EXACT = 2**53
 """The integers up to which each is a double."""
 
@@ -27,6 +30,8 @@ class DoublesBlock(SizedOperator):
     """Applies a function to one or two vectors of doubles; `b` is `a` if it takes one."""
 
     function: int
+    zero: int
+    """What stores -0.0: 0, or NEGATIVE_ZERO for the operand of another function."""
     a: Vector
     b: Vector
     result: Vector
@@ -84,9 +89,10 @@ def stored(value: float) -> int:
 @kernel
 def doubles(op: DoublesBlock) -> None:
     """Apply a function to doubles."""
-    function, a, b, result = op.function, op.a, op.b, op.result
+    function, zero, a, b, result = op.function, op.zero, op.a, op.b, op.result
     for at in range(op.size):
-        result[at] = stored(_computed(function, loaded(a[at]), loaded(b[at])))
+        value = _computed(function, loaded(a[at]), loaded(b[at]))
+        result[at] = zero if bits_of_double(value) == NULL else stored(value)
 
 
 @inline
@@ -161,7 +167,7 @@ def _half_away(value: float) -> float:
     whole = np.floor(size)
     if size - whole >= 0.5:
         whole += 1.0
-    return -whole if value < 0 else whole
+    return np.copysign(whole, value)
 
 
 @kernel

@@ -457,6 +457,8 @@ class Ratio:
 
     numerator: Term
     denominator: Term
+    is_mean: bool = False
+    """Whether it is an average of numbers over a window, whose double is that of one division."""
 
     def __str__(self) -> str:
         return f"{self.numerator} / {self.denominator}"

@@ -321,7 +321,8 @@ def when(test: Term, yes: Value, no: Value) -> Value:
     missing = either(both(test, yes.null), otherwise)
     if isinstance(yes.term, Ratio) and isinstance(no.term, Ratio):
         above = chosen(test, yes.term.numerator, no.term.numerator)
-        return Value(Ratio(above, chosen(test, yes.term.denominator, no.term.denominator)), missing)
+        below = chosen(test, yes.term.denominator, no.term.denominator)
+        return Value(Ratio(above, below, yes.term.is_mean or no.term.is_mean), missing)
     assert not isinstance(yes.term, Ratio)
     assert not isinstance(no.term, Ratio)
     if yes.null is TRUE:

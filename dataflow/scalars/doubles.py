@@ -12,6 +12,9 @@ from deltamark.dataflow.plan.terms import (
     Ratio,
     Term,
     double,
+    number,
+    product,
+    quotient,
     to_double,
 )
 from deltamark.dataflow.scalars.problems import UNSUPPORTED
@@ -33,7 +36,26 @@ def in_double(term: Term | Ratio) -> Term:
     """Return a number or a quotient as a double."""
     if not isinstance(term, Ratio):
         return to_double(term)
-    return arithmetic("/", to_double(term.numerator), to_double(term.denominator))
+    parts = (term.numerator, term.denominator)
+    return arithmetic("/", *map(to_double, (_whole(term) if term.is_mean else None) or parts))
+
+
+def _whole(mean: Ratio) -> tuple[Term, Term] | None:
+    """Return an average as a quotient of whole numbers; None if one needs more than 64 bits."""
+    scale = mean.numerator.type.scale - mean.denominator.type.scale
+    if scale <= 0:
+        return None
+    try:
+        return quotient(mean.numerator, number(1), 0), product(mean.denominator, number(10**scale))
+    except DeltamarkError as error:
+        if error.cause != TOO_WIDE:
+            raise
+    return None
+
+
+def is_mean(term: Term | Ratio) -> bool:
+    """Return whether a value is an average over a window. Arithmetic takes its double, as DuckDB's does."""
+    return isinstance(term, Ratio) and term.is_mean
 
 
 def is_inexact(error: DeltamarkError, *terms: Term | Ratio) -> bool:

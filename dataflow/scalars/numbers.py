@@ -30,7 +30,7 @@ from deltamark.dataflow.plan.terms import (
     total,
 )
 from deltamark.dataflow.scalars import doubles
-from deltamark.dataflow.scalars.doubles import in_double, is_double, is_inexact
+from deltamark.dataflow.scalars.doubles import in_double, is_double, is_inexact, is_mean
 from deltamark.dataflow.scalars.expressions import Call
 from deltamark.dataflow.scalars.problems import unsupported
 from deltamark.dataflow.scalars.values import (
@@ -88,7 +88,7 @@ def combined(of: Call[object], left: Value, right: Value, combine: Combine, sign
     if TRUE in (left.null, right.null):
         return value_of(constant(of.type, None))
     terms = left.term, right.term
-    if not any(map(is_double, terms)):
+    if not any(is_double(each) or is_mean(each) for each in terms):
         try:
             if sign != "/" and any(isinstance(each, Ratio) for each in terms):
                 _refuse_unknown_sign(left, right)

@@ -43,7 +43,7 @@ from deltamark.dataflow.plan.terms import (
     rescaled,
     to_double,
 )
-from deltamark.dataflow.scalars.doubles import in_double, is_double
+from deltamark.dataflow.scalars.doubles import in_double, is_double, is_mean
 from deltamark.dataflow.scalars.expressions import Interval, SqlType
 from deltamark.dataflow.scalars.problems import FollowUpError, unsupported
 from deltamark.dataflow.scalars.times import as_timestamp
@@ -249,10 +249,10 @@ def known_term(term: Term) -> Term:
     return coalesced(term, least)
 
 
-def stored_ratio(numerator: Field, denominator: Field) -> Value:
+def stored_ratio(numerator: Field, denominator: Field, *, is_mean: bool = False) -> Value:
     """Return the value of a ratio in two columns, which are both NULL if it is NULL."""
     above, below = (known_column(each.name, each.type) for each in (numerator, denominator))
-    return Value(Ratio(above, below), stored_value(numerator.name, numerator.type).null)
+    return Value(Ratio(above, below, is_mean), stored_value(numerator.name, numerator.type).null)
 
 
 def nullable_term(term: Term, missing: Term | None) -> Term:
@@ -303,7 +303,7 @@ def cell_of(name: str, cell: Cell, types: Mapping[str, Type]) -> Cell:
     """Return the value that is stored in columns of a name. cell: the value before, which tells its kind."""
     if isinstance(cell, Value) and isinstance(cell.term, Ratio):
         fields = (Field(f"{name}.{part}", types[f"{name}.{part}"]) for part in ("num", "den"))
-        return stored_ratio(*fields)
+        return stored_ratio(*fields, is_mean=cell.term.is_mean)
     return stored_value(name, types[name])
 
 
@@ -315,7 +315,7 @@ def rewritten(cell: Cell, by: Mapping[Term, Term]) -> Cell:
     missing = None if cell.null is None else simplified(cell.null, by)
     if isinstance(cell.term, Ratio):
         parts = (simplified(each, by) for each in (cell.term.numerator, cell.term.denominator))
-        return Value(Ratio(*parts), None if missing is FALSE else missing)
+        return Value(Ratio(*parts, cell.term.is_mean), None if missing is FALSE else missing)
     return Value(simplified(cell.term, by), None if missing is FALSE else missing)
 
 
@@ -387,14 +387,15 @@ def unified(terms: Sequence[Term]) -> list[Term] | None:
 def unified_values(values: Sequence[Value]) -> list[Value] | None:
     """Return values whose terms have the same kind. A NULL has the kind of the others.
 
-    All are ratios if one is, unless one is a double, or the ratios need more than 64 bits: then all are doubles.
+    All are ratios if one is, unless one is a double, averages over windows are among other ratios, or the ratios need
+    more than 64 bits: then all are doubles.
     """
     known = [each for each in values if each.null is not TRUE]
     if not known:
         return [replace(each, term=values[0].term) for each in values]
     if any(isinstance(each.term, Ratio) for each in known):
         try:
-            if not any(is_double(each.term) for each in known):
+            if not any(is_double(each.term) for each in known) and not _are_mixed(known):
                 return _unified_ratios(values)
         except DeltamarkError as error:
             if error.cause != TOO_WIDE:
@@ -409,13 +410,19 @@ def unified_values(values: Sequence[Value]) -> list[Value] | None:
     return [Value(filler if each.null is TRUE else next(remaining), each.null) for each in values]
 
 
+def _are_mixed(values: Sequence[Value]) -> bool:
+    """Return whether some ratios are averages over windows and others are not."""
+    return len({each.term.is_mean for each in values if isinstance(each.term, Ratio)}) > 1
+
+
 def _unified_ratios(values: Sequence[Value]) -> list[Value] | None:
     ratios = [each.term if isinstance(each.term, Ratio) else Ratio(each.term, number(1)) for each in values]
     parts = [unified([getattr(each, part) for each in ratios]) for part in ("numerator", "denominator")]
     if parts[0] is None or parts[1] is None:
         return None
     pairs = zip(parts[0], parts[1], values, strict=True)
-    return [Value(Ratio(above, below), each.null) for above, below, each in pairs]
+    are_means = any(is_mean(each) for each in ratios)
+    return [Value(Ratio(above, below, are_means), each.null) for above, below, each in pairs]
 
 
 def some_value(type_: Type) -> Term:

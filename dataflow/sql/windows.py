@@ -7,7 +7,7 @@ a limit last. A function of a whole partition is an aggregate by group, which is
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -274,6 +274,8 @@ class _Windows:
         group, at = list(self._wholes).index(self._keys(call)), wholes.index(aggregate)
         rows = self._rows
         kind = aggregated(rows, [], [aggregate]).cells[0]  # its kind alone is of use
+        if aggregate.function in MEANS:
+            kind = _as_mean(kind)
         return lambda types: values.cell_of(f"g{group}r{at}", kind, types)
 
     def _of_two_numbers(self, call: WindowCall) -> Result:
@@ -427,7 +429,14 @@ def _mean(summed: str, counted: str, divisor: Term | None, types: Types) -> Cell
     if is_double(value.term):
         return Value(in_double(Ratio(value.term, count.term)), value.null)
     below = positive(count.term)
-    return Value(Ratio(value.term, below if divisor is None else product(below, divisor)), value.null)
+    return _as_mean(Value(Ratio(value.term, below if divisor is None else product(below, divisor)), value.null))
+
+
+def _as_mean(cell: Cell) -> Cell:
+    """Return an average over a window; one of doubles is a double already."""
+    if isinstance(cell, Value) and isinstance(cell.term, Ratio):
+        return replace(cell, term=replace(cell.term, is_mean=True))
+    return cell
 
 
 def _constant(of: Expression[int] | None) -> object:

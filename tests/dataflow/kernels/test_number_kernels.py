@@ -28,6 +28,8 @@ NOTABLE = [
     -1e308, math.inf, -math.inf, math.nan, 1 / 3, 2.0**63, -(2.0**63), 9.2e18,
 ]  # fmt: skip
 VALUES = st.sampled_from(NOTABLE) | st.floats()
+ZEROS = st.sampled_from([0, numbers.NEGATIVE_ZERO])
+OPERANDS = st.just(numbers.NEGATIVE_ZERO) | VALUES.map(stored_double)
 WORDS = st.sampled_from([NULL, -LARGEST, -1, 0, 1, 2**32, 3 * 10**9, LARGEST]) | st.integers(NULL, LARGEST)
 WIDE = integer(-LARGEST, LARGEST)
 FUNCTIONS = ("abs", "floor", "ceil", "trunc", "sqrt", "float", *reference.LIBRARY)
@@ -68,26 +70,29 @@ def test_stored_doubles_are_in_the_order_of_doubles(values):
     assert [value_of(DOUBLE, each) for each in sorted(stored)][: len(known)] == known
 
 
-@given(st.lists(st.tuples(VALUES, VALUES), min_size=1, max_size=20), st.sampled_from([*"+-*/%", "**", "atan2"]))
-def test_arithmetic(rows, sign):
-    stored = [[stored_double(each) for each in side] for side in zip(*rows, strict=True)]
+@given(
+    st.lists(st.tuples(OPERANDS, OPERANDS), min_size=1, max_size=20), st.sampled_from([*"+-*/%", "**", "atan2"]), ZEROS
+)
+def test_arithmetic(rows, sign, zero):
+    stored = [list(side) for side in zip(*rows, strict=True)]
     run = Run(DoublesBlock, a=stored[0], b=stored[1])
-    run.call(numbers.doubles, function=FUNCTION_NUMBERS[sign])
+    run.call(numbers.doubles, function=FUNCTION_NUMBERS[sign], zero=zero)
     term = DoubleArithmetic(X, Y, sign)
-    assert run.result == [reference.double_arithmetic(term, *each) for each in zip(*stored, strict=True)]
+    assert run.result == [reference.double_arithmetic(term, *each, zero=zero) for each in rows]
 
 
 @given(
-    st.lists(VALUES, min_size=1, max_size=20),
+    st.lists(OPERANDS, min_size=1, max_size=20),
     st.sampled_from([("round", 0), ("round", 2), ("round", -2), *((each, 0) for each in FUNCTIONS)]),
+    ZEROS,
 )
-def test_functions(values, function):
+def test_functions(stored, function, zero):
     name, places = function
-    stored = [stored_double(each) for each in values]
-    power = [stored_double(10.0 ** abs(places))] * len(values)
+    power = [stored_double(10.0 ** abs(places))] * len(stored)
     run = Run(DoublesBlock, a=stored, b=power if name == "round" else stored)
-    run.call(numbers.doubles, function=FUNCTION_NUMBERS["round tens" if places < 0 else name])
-    assert run.result == [reference.double_function(DoubleFunction(X, name, places), each) for each in stored]
+    run.call(numbers.doubles, function=FUNCTION_NUMBERS["round tens" if places < 0 else name], zero=zero)
+    term = DoubleFunction(X, name, places)
+    assert run.result == [reference.double_function(term, each, zero=zero) for each in stored]
 
 
 @given(st.lists(st.integers(-LARGEST, LARGEST), min_size=1, max_size=20), st.sampled_from([0, 2, 18]))

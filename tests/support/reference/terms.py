@@ -12,6 +12,7 @@ import numpy as np
 from support.reference.errors import LongSubstringError, OutOfRangeError, WideNumberError
 
 from deltamark.dataflow.kernels.moments import DIGIT_BITS
+from deltamark.dataflow.kernels.numbers import NEGATIVE_ZERO
 from deltamark.dataflow.plan.terms import (
     OF_SAMPLES,
     ROOTS,
@@ -57,7 +58,24 @@ def evaluate(term: Term, row: Mapping[str, Any]) -> Any:
     """Return the value of a term over named values."""
     if isinstance(term, Column):
         return row[term.name]
+    if isinstance(term, DoubleArithmetic | DoubleFunction):
+        return _function(term, row, zero=0)
     return TERMS[type(term)](term, *(evaluate(arg, row) for arg in term.args))
+
+
+def _function(term: DoubleArithmetic | DoubleFunction, row: Any, *, zero: int) -> int:
+    """Apply a function of doubles. zero: what stores -0.0; the operands of a function keep its sign."""
+    args = (
+        _function(arg, row, zero=NEGATIVE_ZERO)
+        if isinstance(arg, DoubleArithmetic | DoubleFunction)
+        else evaluate(arg, row)
+        for arg in term.args
+    )
+    return int(TERMS[type(term)](term, *args, zero=zero))
+
+
+def _stored(value: float, zero: int) -> int:
+    return zero if value == 0 and math.copysign(1, value) < 0 else stored_double(value)
 
 
 def match(term: Match, text: Any) -> bool:
@@ -149,16 +167,16 @@ def to_double(term: ToDouble, number: int) -> int:
 LIBRARY = ("exp", "ln", "log10", "log2", "sin", "cos", "tan", "asin", "acos", "atan")
 
 
-def double_arithmetic(term: DoubleArithmetic, left: int, right: int) -> int:
+def double_arithmetic(term: DoubleArithmetic, left: int, right: int, *, zero: int = 0) -> int:
     x, y = np.float64(double_of(left)), np.float64(double_of(right))
     if term.sign == "**":
-        return stored_double(_power(float(x), float(y)))
+        return _stored(_power(float(x), float(y)), zero)
     functions = {
         "+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide, "%": np.fmod,
         "atan2": lambda x, y: math.atan2(float(x), float(y)),
     }  # fmt: skip
     with np.errstate(all="ignore"):
-        return stored_double(float(functions[term.sign](x, y)))
+        return _stored(float(functions[term.sign](x, y)), zero)
 
 
 def _power(x: float, y: float) -> float:
@@ -167,7 +185,7 @@ def _power(x: float, y: float) -> float:
     except OverflowError:
         return -math.inf if x < 0 and y % 2 == 1 else math.inf
     except ValueError:  # zero with a negative exponent, or a negative number with a broken one
-        return math.inf if x == 0 else math.nan
+        return math.nan if x else math.copysign(math.inf, x if y % 2 == 1 else 1)
 
 
 def _of_library(name: str, x: float) -> float:
@@ -187,7 +205,7 @@ def half_away(value: float) -> float:
     return math.copysign(whole + (abs(value) - whole >= 0.5), value)
 
 
-def double_function(term: DoubleFunction, stored: int) -> int:
+def double_function(term: DoubleFunction, stored: int, *, zero: int = 0) -> int:
     value = np.float64(double_of(stored))
     with np.errstate(all="ignore"):
         if term.function == "round":
@@ -202,7 +220,7 @@ def double_function(term: DoubleFunction, stored: int) -> int:
             value = {"abs": np.abs, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "sqrt": np.sqrt}[
                 term.function
             ](value)
-    return stored_double(float(value))
+    return _stored(float(value), zero)
 
 
 def from_double(term: FromDouble, stored: int) -> int:

@@ -31,7 +31,7 @@ class DoublesBlock(SizedOperator):
 
     function: int
     zero: int
-    """What stores -0.0: 0, or NEGATIVE_ZERO for the operand of another function."""
+    """The integer that stores -0.0: 0, or NEGATIVE_ZERO for the operand of another function."""
     a: Vector
     b: Vector
     result: Vector

@@ -26,6 +26,7 @@ from fuzz.queries.recomputed import UnfitError, database
 from fuzz.queries.selects import MAY_FAIL
 from fuzz.queries.subqueries import OF_EACH, OF_ROWS
 from fuzz.queries.tables import ROWS, Table
+from fuzz.queries.values import OF_OUTER
 from fuzz.tally import TALLY
 from fuzz.watch import FuzzSettings, explore
 
@@ -283,6 +284,17 @@ def test_an_error_is_due_for_a_row_that_a_subquery_leaves_out():
     query = Part("query", ("SELECT ", Part("int", (ROOT_OF,), MAY_FAIL), " AS y FROM t WHERE ", none))
     text = Part("query", ("(", query, ") INTERSECT (", Part("query", ("SELECT a FROM u WHERE a = 1",)), ")"))
     assert run(text, WITH_ZERO, replace(WITH_ZERO, name="u"))[OUT_OF_RANGE] == 1
+
+
+def test_an_error_is_due_for_a_row_that_a_condition_on_the_query_around_leaves_out():
+    column = Part("int", ("u.a",), OF_OUTER)
+    for tie in (
+        Part("truth", ("t.a = u.a + 9",), "correlated by ="),
+        Part("truth", ("NOT ", Part("truth", ("0 <= ", column)))),
+    ):
+        inner = Part("query", ("SELECT ", Part("int", (ROOT_OF,), MAY_FAIL), " AS y FROM t WHERE ", tie))
+        text = Part("query", ("SELECT l.y FROM u, LATERAL (", inner, ") AS l WHERE l.y = u.a"))
+        assert run(text, WITH_ZERO, replace(WITH_ZERO, name="u"))[OUT_OF_RANGE] == 1
 
 
 def test_an_error_is_due_for_a_row_that_comes_and_goes_within_a_time():

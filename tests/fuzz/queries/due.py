@@ -6,9 +6,9 @@ decides, and no plan of it:
 
 - An error is due if a SELECT of the text has one, which DuckDB runs by itself, with or without its optimizer, over
   the rows that are live at the end of a time of the feed, or over those that are live within the feed. Its conditions
-  with subqueries may be left out: the optimizer lets a comparison of an INTERSECT precede them. That a correlated
-  scalar subquery has several rows is due if DuckDB says so of the whole text at the same time, without its optimizer,
-  or of a subquery around it without its conditions on the query around it.
+  with subqueries may be left out: the optimizer lets a comparison of an INTERSECT precede them. So may those of a
+  subquery on the query around it. That a correlated scalar subquery has several rows is due if DuckDB says so of the
+  whole text at the same time, without its optimizer, or of a subquery around it without these conditions.
 - An answer without an error is that of DuckDB with NULL in the place of a value that has an error.
 """
 
@@ -36,6 +36,7 @@ from fuzz.queries.recomputed import Answer, UnfitError, answer_of, database, dat
 from fuzz.queries.selects import MAY_FAIL
 from fuzz.queries.subqueries import OF_EACH
 from fuzz.queries.tables import Table
+from fuzz.queries.values import OF_OUTER
 
 CAUSES = {each.cause for each in (WideNumberError, WideSumError, OutOfRangeError, LongSubstringError)}
 """The causes of the errors of the engine that values have."""
@@ -49,7 +50,7 @@ SEVERAL_IN_DUCKDB = "More than one row returned by a subquery"
 def is_due(error: DeltamarkError, query: Part, tables: Sequence[Table], times: Sequence[int]) -> bool:
     """Return whether the engine may raise an error in a feed of some times."""
     if error.cause == SeveralRowsError.cause and error.time in times:
-        texts = (str(query), *_untied(query))
+        texts = (str(query), *_untied(query, OF_EACH))
         return any(has_several_rows(each, tables, error.time, optimized=False) for each in texts)
     if error.cause not in CAUSES:
         return False
@@ -66,17 +67,19 @@ def is_due(error: DeltamarkError, query: Part, tables: Sequence[Table], times: S
 def _selects(query: Part) -> Iterator[str]:
     """Yield a text, and each query in it, also without subqueries, behind the common table expressions of the text."""
     yield str(query)
+    yield from _untied(query, MAY_FAIL)
     for part, _ in placed(query):
         if part.sort == "query":
             text, early = str(part), str(_replaced(part, _without_subquery))
             yield from (_before(query) + each for each in dict.fromkeys((text, early)) if each != str(query))
 
 
-def _untied(query: Part) -> Iterator[str]:
-    """Yield each query in a text around a correlated scalar subquery, without its conditions on the query around it."""
+def _untied(query: Part, construct: str) -> Iterator[str]:
+    """Yield each query in a text around an example of a construct, without its conditions on the query around it."""
     for part, _ in placed(query):
-        if part.sort == "query" and part is not query and any(part.of_construct(OF_EACH)):
-            yield _before(query) + str(_replaced(part, _without_tie))
+        if part.sort == "query" and part is not query and any(part.of_construct(construct)):
+            texts = (str(_replaced(part, _without_tie)), str(_without_outer(part)))
+            yield from (_before(query) + each for each in dict.fromkeys(texts))
 
 
 def _before(query: Part) -> str:
@@ -92,6 +95,13 @@ def _without_subquery(part: Part) -> Part:
 
 def _without_tie(part: Part) -> Part:
     return Part("truth", ("TRUE",)) if part.construct.startswith("correlated by ") else part
+
+
+def _without_outer(part: Part) -> Part:
+    """Return a part without the conditions on columns of a query around, the outermost ones."""
+    if part.sort == "truth" and (_without_tie(part) is not part or any(part.of_construct(OF_OUTER))):
+        return Part("truth", ("TRUE",))
+    return replace(part, pieces=tuple(each if isinstance(each, str) else _without_outer(each) for each in part.pieces))
 
 
 def _replaced(part: Part, new: Callable[[Part], Part]) -> Part:
@@ -149,7 +159,7 @@ def has_several_rows(text: str, tables: Sequence[Table], time: int, *, optimized
 def has_several_rows_alone(query: Part, tables: Sequence[Table], time: int) -> bool:
     """Return whether a scalar subquery of a text has several rows, also if no row of the answer depends on it."""
     scalars = (str(part) for part, _ in placed(query) if part.construct.startswith("scalar subquery"))
-    texts = [str(query), *_untied(query), *(f"{_before(query)}SELECT {each}" for each in scalars)]
+    texts = [str(query), *_untied(query, OF_EACH), *(f"{_before(query)}SELECT {each}" for each in scalars)]
     return any(has_several_rows(each, tables, time, optimized=False) for each in texts)
 
 

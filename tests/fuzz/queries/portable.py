@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from fuzz.queries.parts import Part, placed, without
+from fuzz.queries.values import OF_OUTER
 
 SIGNS = ("=", "<", ">", "<=", ">=", "<>")
 
@@ -24,7 +25,7 @@ PORTABLE = frozenset({
     "NOT IN list", "NULL in a list", "LIKE", "NOT LIKE", "IS NULL", "IS NOT NULL", "literal condition", "AND", "OR",
     "NOT", "int compared with decimal",
     *(f"{no}{kind}{of}" for no in ("", "NOT ") for kind in ("EXISTS", "IN query") for of in ("", ", correlated")),
-    "scalar subquery", "scalar subquery, correlated", "column of an outer query",
+    "scalar subquery", "scalar subquery, correlated", OF_OUTER,
     *(f"correlated by {sign}" for sign in SIGNS),
     "+", "-", "*", "negation", "abs", "CASE", "CASE x WHEN", "coalesce", "nullif", "upper", "lower",
     *(f"{name} OVER" for name in ("row_number()", "rank()", "dense_rank()", "sum", "count", "min", "max")),

@@ -268,7 +268,7 @@ def _correlation(w: Writer, rows: Scope, outer: Scope) -> Part:
         return Part("truth", ("TRUE",))
     one, other = w.pick(pairs)
     sign = "=" if w.chance(70) else w.weighted(conditions.SIGNS)
-    sides = Part(one.sort, (one.text,), "column"), Part(one.sort, (other.text,), "column of an outer query")
+    sides = Part(one.sort, (one.text,), "column"), Part(one.sort, (other.text,), values.OF_OUTER)
     return Part("truth", (sides[0], f" {sign} ", sides[1]), f"correlated by {sign}")
 
 

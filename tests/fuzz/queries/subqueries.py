@@ -14,6 +14,9 @@ KINDS = {"exists": 4, "in": 4, "scalar": 3, "quantified": 1, "rows": 1}
 OF_ROWS = "scalar subquery of rows"
 """The construct of a subquery that may have several rows. It reads tables alone, so that it can be run by itself."""
 
+FIRST = "scalar subquery with LIMIT 1"
+"""The construct of a subquery that takes the first of its rows."""
+
 OF_EACH = "scalar subquery of rows, correlated"
 """The construct of a subquery that may have several rows for a row of the query around."""
 
@@ -27,7 +30,7 @@ def scalar(w: Writer, sort: str, scope: Scope) -> Part:
         return rows
     if w.chance(20):
         query, _ = selects.ordered(w, [sort], outer, scope.nest - 1, most=1)
-        return Part(sort, ("(", query, ")"), "scalar subquery with LIMIT 1")
+        return Part(sort, ("(", query, ")"), FIRST)
     source, rows = selects.source(w, scope.nest - 1)
     if outer is not None and w.chance(25) and (group := _of_a_group(w, sort, outer, (source, rows))) is not None:
         return group
@@ -120,7 +123,14 @@ def _in(w: Writer, scope: Scope) -> Part:
     sort, (one,) = conditions.operands(w, replace(scope, nest=0), 1, 1)
     no, outer = w.pick(["", "NOT "]), _visible(w, scope)
     query, _ = selects.query(w, [sort], outer, scope.nest - 1)
+    if outer is not None and _has_scalar_of_rows(query):
+        outer, (query, _) = None, selects.query(w, [sort], None, scope.nest - 1)
     return Part("truth", ("(", one, f" {no}IN (", query, "))"), f"{no}IN query{_of(outer)}")
+
+
+def _has_scalar_of_rows(query: Part) -> bool:
+    """Return whether a query has a scalar subquery of rows, for which DuckDB answers a correlated IN wrongly."""
+    return any(any(query.of_construct(each)) for each in (OF_ROWS, FIRST))
 
 
 def _in_rows(w: Writer, scope: Scope) -> Part:
@@ -144,5 +154,7 @@ def _quantified(w: Writer, scope: Scope) -> Part:
     sort, (one,) = conditions.operands(w, replace(scope, nest=0), 1, 1)
     which, outer = w.pick(["ANY", "ALL"]), _visible(w, scope)
     query, _ = selects.select(w, [sort], outer, scope.nest - 1)
+    if outer is not None and _has_scalar_of_rows(query):
+        outer, (query, _) = None, selects.select(w, [sort], None, scope.nest - 1)
     pieces = ("(", one, f" {w.weighted(conditions.SIGNS)} {which} (", query, "))")
     return Part("truth", pieces, f"compared with {which}{_of(outer)}")

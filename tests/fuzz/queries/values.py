@@ -6,6 +6,9 @@ from fuzz.queries import conditions, subqueries
 from fuzz.queries.parts import NUMBERS, Part, listed
 from fuzz.queries.writer import Make, Scope, Writer
 
+OF_OUTER = "column of an outer query"
+"""The construct of a column of the query around."""
+
 LITERALS = {
     "int": ("1", "0", "2", "-1", "3", "10"),
     "decimal": ("0.5", "1.00", "0.25", "-1.5", "0.1"),
@@ -42,7 +45,7 @@ def leaf(w: Writer, sort: str, scope: Scope) -> Part:
     if scope.rows is not None and (not own or w.chance(60)):
         return aggregate(w, sort, scope.rows)
     if scope.outer is not None and scope.outer.of(sort) and w.chance(30):
-        return Part(sort, (w.pick(scope.outer.of(sort)),), "column of an outer query")
+        return Part(sort, (w.pick(scope.outer.of(sort)),), OF_OUTER)
     if own and w.chance(85):
         return Part(sort, (w.pick(own),), "column")
     if sort == "truth":

@@ -101,6 +101,11 @@ class AppendTask:
         pq.write_table(table, self.target / name / f"{rows[0]}.parquet", store_decimal_as_integer=True)
 
 
+def _in_dialect(text: str) -> str:
+    """Return a text in which quotients are doubles, and those of whole numbers are whole numbers, as in DuckDB."""
+    return text.replace(" / ", " / CAST(1 AS DOUBLE) / ").replace(" // ", " DIV ")
+
+
 class SparkSqlEngine(RecomputingEngine[tuple[FileDelta, ...]]):
     """Spark SQL over Parquet files, with as many tasks as the cell has workers."""
 
@@ -114,7 +119,7 @@ class SparkSqlEngine(RecomputingEngine[tuple[FileDelta, ...]]):
         self._inputs, self._relations = sql_inputs(cell), dataset.relations
         super().__init__(cell, work, self._inputs)
         self._data, self._workload = str(dataset.directory.resolve()), cell.workload
-        self._sql, self._tasks = cell.text.replace(" // ", " DIV "), cell.workers  # a quotient of integers
+        self._sql, self._tasks = _in_dialect(cell.text), cell.workers
         self._spark = on_master(cell.master, cell.workers, ONE_CORE)
         self._spark.conf.set("spark.sql.shuffle.partitions", str(cell.workers))
         self._spark.conf.set("spark.sql.adaptive.enabled", "false")

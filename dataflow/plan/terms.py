@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import ClassVar, Literal, Self, TypeAlias, TypeVar
 from weakref import WeakValueDictionary
@@ -457,7 +457,7 @@ class Ratio:
 
     numerator: Term
     denominator: Term
-    is_mean: bool = False
+    is_mean: bool = field(default=False, kw_only=True)
     """Whether it is an average of numbers over a window, whose double is that of one division."""
 
     def __str__(self) -> str:

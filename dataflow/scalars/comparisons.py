@@ -322,7 +322,7 @@ def when(test: Term, yes: Value, no: Value) -> Value:
     if isinstance(yes.term, Ratio) and isinstance(no.term, Ratio):
         above = chosen(test, yes.term.numerator, no.term.numerator)
         below = chosen(test, yes.term.denominator, no.term.denominator)
-        return Value(Ratio(above, below, yes.term.is_mean or no.term.is_mean), missing)
+        return Value(Ratio(above, below, is_mean=yes.term.is_mean or no.term.is_mean), missing)
     assert not isinstance(yes.term, Ratio)
     assert not isinstance(no.term, Ratio)
     if yes.null is TRUE:

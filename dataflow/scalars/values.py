@@ -252,7 +252,7 @@ def known_term(term: Term) -> Term:
 def stored_ratio(numerator: Field, denominator: Field, *, is_mean: bool = False) -> Value:
     """Return the value of a ratio in two columns, which are both NULL if it is NULL."""
     above, below = (known_column(each.name, each.type) for each in (numerator, denominator))
-    return Value(Ratio(above, below, is_mean), stored_value(numerator.name, numerator.type).null)
+    return Value(Ratio(above, below, is_mean=is_mean), stored_value(numerator.name, numerator.type).null)
 
 
 def nullable_term(term: Term, missing: Term | None) -> Term:
@@ -315,7 +315,7 @@ def rewritten(cell: Cell, by: Mapping[Term, Term]) -> Cell:
     missing = None if cell.null is None else simplified(cell.null, by)
     if isinstance(cell.term, Ratio):
         parts = (simplified(each, by) for each in (cell.term.numerator, cell.term.denominator))
-        return Value(Ratio(*parts, cell.term.is_mean), None if missing is FALSE else missing)
+        return Value(Ratio(*parts, is_mean=cell.term.is_mean), None if missing is FALSE else missing)
     return Value(simplified(cell.term, by), None if missing is FALSE else missing)
 
 
@@ -422,7 +422,7 @@ def _unified_ratios(values: Sequence[Value]) -> list[Value] | None:
         return None
     pairs = zip(parts[0], parts[1], values, strict=True)
     are_means = any(is_mean(each) for each in ratios)
-    return [Value(Ratio(above, below, are_means), each.null) for above, below, each in pairs]
+    return [Value(Ratio(above, below, is_mean=are_means), each.null) for above, below, each in pairs]
 
 
 def some_value(type_: Type) -> Term:

@@ -43,7 +43,7 @@ from deltamark.harness.conformance.cases import (
     line,
 )
 from deltamark.harness.console.table import brief
-from deltamark.harness.engines.base import Output, RefusedError, Row
+from deltamark.harness.engines.base import DOUBLE_TOLERANCE, Output, RefusedError, Row
 from deltamark.harness.engines.external import messages, named
 from deltamark.harness.engines.external.columns import (
     DIFF,
@@ -307,7 +307,7 @@ def _time_problems(query: OpenQuery, case: Case, oracle: _Oracle, table: pa.Tabl
         oracle.add([change for batch in case.batches for change in batch if change.time == time])
         snapshot.add(changes, since=since, until=time)
         answer = oracle.answer()
-        wrong = unordered_difference(snapshot.answer(()), answer, named.DOUBLE_TOLERANCE)
+        wrong = unordered_difference(snapshot.answer(()), answer, DOUBLE_TOLERANCE)
         if wrong:
             yield _Problem(f"wrong at time {time}\n{wrong}", at_end=time in ends)
         if answer == before and np.any(changes.time == time):
@@ -343,7 +343,7 @@ def _answer_problems(query: OpenQuery, case: Case, oracle: _Oracle) -> Iterator[
 
 
 def _difference(number: int, mine: list[Row], oracle: _Oracle) -> Iterator[_Problem]:
-    wrong = unordered_difference(mine, oracle.answer(), named.DOUBLE_TOLERANCE)
+    wrong = unordered_difference(mine, oracle.answer(), DOUBLE_TOLERANCE)
     if wrong:
         yield _Problem(f"wrong after batch {number + 1}\n{wrong}")
 
@@ -430,7 +430,7 @@ def _wrong(answer: list[Row], subject: Subject, batches: Sequence[Sequence[Chang
     with closing(_Oracle(subject)) as oracle:
         for batch in batches:
             oracle.add(batch)
-        return unordered_difference(answer, oracle.answer(), named.DOUBLE_TOLERANCE)
+        return unordered_difference(answer, oracle.answer(), DOUBLE_TOLERANCE)
 
 
 def run_restored(name: str, start: Callable[[], Program], case: Case) -> Outcome:

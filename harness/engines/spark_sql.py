@@ -8,6 +8,7 @@ is not written again.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -103,7 +104,7 @@ class AppendTask:
 
 def _in_dialect(text: str) -> str:
     """Return a text in which quotients are doubles, and those of whole numbers are whole numbers, as in DuckDB."""
-    return text.replace(" / ", " / CAST(1 AS DOUBLE) / ").replace(" // ", " DIV ")
+    return re.sub(r"(?<=[\w)])\s*/\s*(?=[\w(])", " / CAST(1 AS DOUBLE) / ", text).replace(" // ", " DIV ")
 
 
 class SparkSqlEngine(RecomputingEngine[tuple[FileDelta, ...]]):

@@ -15,8 +15,12 @@ SETTINGS = {
     "mutations_sync": 1,
     "allow_nondeterministic_mutations": 1,
     "session_timezone": "'UTC'",
+    "cast_keep_nullable": 1,
+    "prefer_column_name_to_alias": 1,
+    **{f"{operation}_default_mode": "'DISTINCT'" for operation in ("union", "intersect", "except")},
 }
-"""NULL where SQL has NULL, no local times, and deletions that are complete when they return."""
+"""NULL where SQL has NULL, no local times, names and set operations of SQL, and deletions that are complete when they
+return."""
 
 
 class ClickHouse(FileEngine):

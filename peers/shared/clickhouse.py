@@ -16,6 +16,7 @@ SETTINGS = {
     "allow_nondeterministic_mutations": 1,
     "session_timezone": "'UTC'",
     "cast_keep_nullable": 1,
+    "group_by_use_nulls": 1,
     "prefer_column_name_to_alias": 1,
     **{f"{operation}_default_mode": "'DISTINCT'" for operation in ("union", "intersect", "except")},
 }

@@ -48,6 +48,9 @@ ALL = 1 << 40
 THROUGHPUT = "tpch"
 """The default goal: the times of all batches. Records and commands have had this name since TPC-H was the only data."""
 
+GROWTH = "growth"
+"""The goal of certificates. Their data have the name of the benchmark, because they have all of its scale factors."""
+
 
 @dataclass(frozen=True)
 class Cell:

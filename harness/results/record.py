@@ -21,7 +21,7 @@ from deltamark.datagen.schema import TIMES_PER_ROUND, scale_factor
 from deltamark.datagen.workloads.registry import PLAIN
 from deltamark.errors import shortened
 from deltamark.harness.benchmarks.benchmark import DEFAULT
-from deltamark.harness.benchmarks.cell import DEFAULT_ENGINE, THROUGHPUT, Cell
+from deltamark.harness.benchmarks.cell import DEFAULT_ENGINE, GROWTH, THROUGHPUT, Cell
 from deltamark.harness.engines.base import EngineInfo, short_name
 from deltamark.harness.system.machine import Amount, Count
 
@@ -30,6 +30,9 @@ MEASURING = 1
 
 SPREAD = ("p50", "p95", "p99", "max")
 """The names of the latency figures."""
+
+OF_SCALE = ", SF "
+"""The text between a benchmark and a scale factor in the name of a dataset."""
 
 PROJECT = "deltamark"
 """The name of this project's repository."""
@@ -69,6 +72,19 @@ class _Attribute(Generic[Value]):
 class _Parameter(_Attribute[Value]):
     def __get__(self, record: Record, owner: type) -> Value:
         return cast("Value", record.params.get(self.name, self.default))
+
+
+class _Benchmark(_Parameter[str]):
+    """The benchmark of a record, which rows of tables have in the name of their data.
+
+    Data without a benchmark, such as a graph, count as those of the default one.
+    """
+
+    def __get__(self, record: Record, owner: type) -> str:
+        if record.suite == GROWTH:
+            return record.dataset
+        name, scale_factor, _ = str(record.params.get("dataset", "")).rpartition(OF_SCALE)
+        return name if scale_factor else super().__get__(record, owner)
 
 
 class _Number(_Attribute[Value]):
@@ -123,8 +139,8 @@ class Record(Struct, frozen=True, kw_only=True):
     note: str = ""
     """A text to show beside the figures."""
 
+    benchmark = _Benchmark(DEFAULT)
     # The parameters of TPC-H. An external engine has those of EngineInfo, too, such as `engine_name`.
-    benchmark = _Parameter(DEFAULT)
     query = _Parameter("")
     sf = _Parameter("")
     variant = _Parameter("")
@@ -313,7 +329,7 @@ def _utc(text: str) -> datetime:
 
 def dataset_name(benchmark: str, sf: str) -> str:
     """Return the name of the data of a benchmark at a scale factor."""
-    return f"SF {sf}" if benchmark == DEFAULT else f"{benchmark}, SF {sf}"
+    return f"SF {sf}" if benchmark == DEFAULT else f"{benchmark}{OF_SCALE}{sf}"
 
 
 def blank_record(cell: Cell, origin: Origin, external: EngineInfo | None = None) -> Record:
@@ -375,6 +391,11 @@ def of_queries(records: Iterable[Record], sf: str = "", benchmark: str = DEFAULT
     return [
         each for each in records if each.suite == THROUGHPUT and each.benchmark == benchmark and sf in ("", each.sf)
     ]
+
+
+def of_suites(records: Iterable[Record], benchmark: str = DEFAULT) -> list[Record]:
+    """Return the records of the suites other than that of queries, over the data of a benchmark."""
+    return [each for each in records if each.suite != THROUGHPUT and each.benchmark == benchmark]
 
 
 class _Versioned(Struct):

@@ -32,7 +32,7 @@ from deltamark.datagen.windows import ROWS, WINDOWS
 from deltamark.datagen.workloads.registry import known_workload
 from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.benchmark import DEFAULT as DEFAULT_BENCHMARK
-from deltamark.harness.benchmarks.cell import DEFAULT_ENGINE, FINE, Cell
+from deltamark.harness.benchmarks.cell import DEFAULT_ENGINE, FINE, GROWTH, Cell
 from deltamark.harness.console.progress import ProgressLine
 from deltamark.harness.console.table import Table
 from deltamark.harness.engines.base import short_name
@@ -49,7 +49,6 @@ from deltamark.harness.suites.suite import DataSuite, Measure, Suite, TableSuite
 from deltamark.harness.suites.throughput import ThroughputSuite
 from deltamark.harness.system import machine
 from deltamark.harness.tables.graphs import graph_tables, loop_tables
-from deltamark.harness.tables.growth import SUITE as GROWTH
 from deltamark.harness.tables.growth import growth_tables, recorded_grades
 from deltamark.harness.tables.lives import attach_tables, recovery_tables
 from deltamark.harness.tables.suites import (

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import datetime as dt
 import gc
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -121,6 +122,11 @@ def refuse_others(suite: str, settings: Iterable[str], given: Iterable[str]) -> 
         raise DeltamarkError(f"no setting of the suite {suite}", name.upper(), f"it has {known}")
 
 
+def benchmark_setting(name: str) -> str:
+    """Return the setting of a benchmark, followed by a blank, or nothing for the default one."""
+    return "" if name == DEFAULT else f"BENCHMARK={shlex.quote(name)} "
+
+
 @dataclass(frozen=True, kw_only=True)
 class Selection:
     """Queries of a benchmark at a scale factor. Without queries: all."""
@@ -206,9 +212,14 @@ class Suite(ABC):
         return cls.tables(records)
 
     @property
+    def of_benchmark(self) -> str:
+        """The setting of the benchmark, followed by a blank, or nothing for a suite without one."""
+        return ""
+
+    @property
     def selection(self) -> str:
-        """The setting with which other commands find the records of the suite."""
-        return f"SUITE={self.NAME}"
+        """The settings with which other commands find the records of the suite."""
+        return f"{self.of_benchmark}SUITE={self.NAME}"
 
     def plan(self, known: Sequence[Record], session: str = "", repository: Path | None = None) -> Plan:
         """Return the plan of all cells.
@@ -257,6 +268,10 @@ class DataSuite(Selection, Suite):
     def _wanted(self) -> Wanted:
         workloads, source = vars(self).get("workload", ()), self.home.source
         return Wanted(self.data, self.sf, self.master or Wanted.master, workloads=workloads, source=source)
+
+    @property
+    def of_benchmark(self) -> str:
+        return benchmark_setting(self.benchmark) if "benchmark" in self.settings() else ""
 
     def make_data(self) -> None:
         open_dataset(self._wanted)

@@ -9,7 +9,6 @@ current one; timed runs are always alone.
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from msgspec.structs import replace
 
 from deltamark.datagen.dataset import Dataset
 from deltamark.datagen.workloads.registry import workload
-from deltamark.harness.benchmarks.benchmark import DEFAULT, benchmark
+from deltamark.harness.benchmarks.benchmark import benchmark
 from deltamark.harness.benchmarks.cell import DEFAULT_ENGINE, THROUGHPUT, Cell
 from deltamark.harness.console.table import Table, counted
 from deltamark.harness.engines.plans import specified_plan
@@ -81,8 +80,7 @@ class ThroughputSuite(GridSettings, DataSuite):
 
     @property
     def selection(self) -> str:
-        named = "" if self.benchmark == DEFAULT else f"BENCHMARK={shlex.quote(self.benchmark)} "
-        return f"{named}SF={self.home.source.scale(self.sf)}"
+        return f"{self.of_benchmark}SF={self.home.source.scale(self.sf)}"
 
 
 def _by_dataset(records: Iterable[Record]) -> Iterator[tuple[str, list[Record]]]:

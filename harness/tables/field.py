@@ -7,7 +7,7 @@ workers. The relations, for SQL, besides those of relation.py:
   an engine in the same cell divided by its own, or the reverse for rates, from 0 to 1.
 - `means`: for each engine and batching L x P of a scope, the geometric means of figures and shares over the queries
   with right answers, and the numbers of queries by their outcome.
-- `graded`: the last grade of each query and engine by the suite of coverage.
+- `graded`: the last grade of each query of TPC-H and engine by the suite of coverage.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from deltamark.harness.benchmarks.benchmark import benchmark
 from deltamark.harness.benchmarks.cell import THROUGHPUT
 from deltamark.harness.console.table import MARK, NOTHING, RATE, TableEntry, Units, brief, counted, rate, ratio
 from deltamark.harness.results.commits import Commit
-from deltamark.harness.results.record import Record
+from deltamark.harness.results.record import Record, of_suites
 from deltamark.harness.results.store import CONTRIBUTED
 from deltamark.harness.system.machine import Header
 from deltamark.harness.tables.growth import recorded_grades
@@ -102,7 +102,7 @@ GRADED = """
 CREATE TABLE graded AS SELECT regexp_extract("row", '^\\S+ (.*)$', 1) AS engine, why, dataset,
         cardinality(figures) = 0 AS is_refused, figures['grade'][1] AS grade,
         figure_of(figures, 'only_insertions') > 0 AS only_insertions
-    FROM given WHERE suite = 'coverage' AND table_name = 'coverage'
+    FROM given WHERE table_name = 'coverage'
     QUALIFY row_number() OVER (PARTITION BY dataset, "row" ORDER BY finished_at DESC, id DESC) = 1;
 """
 
@@ -309,12 +309,14 @@ class Field:
         return recorded_grades(chain.from_iterable(each.records for each in self.machines))
 
     def certificates(self, engine: str) -> Counter[str]:
-        return Counter(grade for (_, _, of), grade in self.grades.items() if of == engine)
+        """Count the grades of the certificates of an engine for the queries of TPC-H."""
+        return Counter(grade for (name, _, of), grade in self.grades.items() if (name, of) == (BENCHMARK, engine))
 
     @cached_property
     def answers(self) -> Mapping[str, Answers]:
-        """The grades of the suite of coverage, by the short name of the engine."""
-        db = Relations([[record for each in self.machines for record in each.records if record.suite == "coverage"]])
+        """The grades of the suite of coverage for the queries of TPC-H, by the short name of the engine."""
+        records = chain.from_iterable(of_suites(each.records) for each in self.machines)
+        db = Relations([[record for record in records if record.suite == "coverage"]])
         db.rows(GRADED)
         is_wrong, is_right = f"grade = {GRADES.index('wrong')}", f"grade > {GRADES.index('wrong')}"
         rows = db.rows(f"""

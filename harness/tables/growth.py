@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from deltamark.harness.benchmarks.cell import GROWTH
 from deltamark.harness.console.table import Table, TableEntry, brief, count, words
 from deltamark.harness.measure.growth import (
     MAINTAINED,
@@ -22,8 +23,6 @@ from deltamark.harness.measure.stats import median
 from deltamark.harness.results.record import REFUSED, Record, latest
 from deltamark.harness.tables.relation import Certified, Relations, why
 from deltamark.harness.tables.suites import consistent_figures, shown
-
-SUITE = "growth"
 
 ROWS_OF = "rows_"
 """The beginning of the name of the figure that counts the changed rows of a relation."""
@@ -105,9 +104,9 @@ def _scale(row: Record) -> float:
 def recorded_grades(records: Iterable[Record]) -> Certified:
     """Return the grades of all certificates in records of any suites."""
     by_benchmark: dict[str, list[Record]] = defaultdict(list)
-    for row in latest(record for record in records if record.suite == SUITE):
+    for row in latest(record for record in records if record.suite == GROWTH):
         by_benchmark[row.dataset].append(row)
-    with consistent_figures(SUITE):
+    with consistent_figures(GROWTH):
         return {
             (name, each.query, each.engine): found.grade
             for name, rows in by_benchmark.items() for each in growths(rows) if (found := each.certificate)

@@ -34,7 +34,7 @@ SMALL_BATCH_ROUNDS = 1000
 """Rounds in a batch beside an incremental attachment."""
 
 VIEW = """
-CREATE TABLE measured AS SELECT id, dataset, table_name, row AS name, note, cell_name, why, doubt, figures,
+CREATE TABLE measured AS SELECT id, benchmark, dataset, table_name, row AS name, note, cell_name, why, doubt, figures,
     map_from_entries([
         {'key': entry.key, 'value': list_min(entry.value)} FOR entry IN map_entries(figures)]) AS figure FROM given;
 """
@@ -132,8 +132,6 @@ GRADE_WORDS = {
 
 ONLY_INSERTIONS = "insertions only: deletions are refused; after deletions: right while rows are only inserted"
 
-BENCHMARK_OF = f"CASE WHEN starts_with(dataset, 'SF ') THEN '{DEFAULT}' ELSE split_part(dataset, ', SF ', 1) END"
-
 GRADED = f"""(
     SELECT *, split_part(name, ' ', 1) AS query, substr(name, len(query) + 2) AS engine,
         cardinality(figure) > 0 AS answers,
@@ -143,14 +141,14 @@ GRADED = f"""(
             THEN 'WRONG' || CASE WHEN only_insertions THEN ' after deletions' ELSE '' END
             ELSE coalesce(certified, CASE WHEN figure['recomputed'] > 0 THEN 'recomputed' ELSE 'maintained' END
                 || ', declared') || CASE WHEN only_insertions THEN ', insertions only' ELSE '' END END AS outcome
-    FROM measured LEFT JOIN certificates ON benchmark = {BENCHMARK_OF}
+    FROM measured LEFT JOIN certificates ON benchmark = certified_benchmark
         AND name = concat_ws(' ', certified_query, certified_engine)
     WHERE table_name = 'coverage')"""
 
 
 def coverage_tables(db: Relations, grades: Certified) -> Iterator[Table]:
     """Make the matrix of queries and engines, the grade of each engine, and the refusals."""
-    names = ("benchmark", "certified_query", "certified_engine", "certified")
+    names = ("certified_benchmark", "certified_query", "certified_engine", "certified")
     columns = zip(*((*key, grade) for key, grade in grades.items()), strict=True) if grades else [[]] * len(names)
     db.add("certificates", pa.table([pa.array(column, pa.string()) for column in columns], names))
     engines = [engine for (engine,) in db.rows(f"SELECT engine FROM {GRADED} GROUP BY engine ORDER BY min(id)")]
@@ -185,7 +183,7 @@ def coverage_tables(db: Relations, grades: Certified) -> Iterator[Table]:
             "workloads: insert, refresh:5, and the window of the golden digests (of TPC-H window:500)",
         ],
     )  # fmt: skip
-    ((of_tpch,),) = db.rows("SELECT bool_and(starts_with(dataset, 'SF ')) FROM measured")  # manifests know no others
+    ((of_tpch,),) = db.rows(f"SELECT bool_and(benchmark = '{DEFAULT}') FROM measured")  # manifests know no others
     refused = [
         {"engine": engine, "query": query, "expected": reason}
         for engine in engines if of_tpch and engine in PEERS for query, reason in peer(engine).manifest.refuses.items()

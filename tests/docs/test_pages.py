@@ -11,7 +11,8 @@ from support.manual import PAGES, headings
 from support.paths import ROOT
 
 from deltamark.harness.cli.main import main
-from deltamark.harness.cli.results.readme import FIGURE, PAGE, REFERENCE, figure, section, with_tables
+from deltamark.harness.cli.results.readme import FOLDER, PAGE, REFERENCE, section, with_tables
+from deltamark.harness.report.figures import FIGURES
 from deltamark.harness.results import store
 from deltamark.harness.results.record import of_queries
 from deltamark.harness.tables.tpch import tables
@@ -29,25 +30,34 @@ def test_results_are_those_of_the_reference_records():
     )
 
 
-def test_the_figure_is_that_of_the_reference_records():
-    assert figure(RECORDS) == FIGURE.read_text(encoding="utf-8"), REGENERATE
+def drawn(name):
+    return (FOLDER / f"{name}.svg").read_text(encoding="utf-8")
 
 
-def test_the_figure_has_two_color_schemes_and_a_description():
-    svg = FIGURE.read_text(encoding="utf-8")
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_is_that_of_the_reference_records(name):
+    assert FIGURES[name](store.read(RECORDS).records) == drawn(name), REGENERATE
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_has_two_color_schemes_and_a_description(name):
+    svg = drawn(name)
     root = ET.fromstring(svg)
+    assert root.get("role") == "img"
     names = [child.tag.rpartition("}")[2] for child in root]
     assert names[:2] == ["title", "desc"]
     assert "prefers-color-scheme: dark" in svg
     assert "http" not in svg.replace("http://www.w3.org/2000/svg", "")
 
 
-def test_the_alternative_text_has_the_numbers_of_the_figure():
-    (text, path) = re.search(r"!\[([^]]*)\]\(([^)]*)\)", README).groups()
-    assert ROOT / path == FIGURE
-    times = re.findall(r"[\d.]+ [µm]s", " ".join(text.split()))
-    described = re.search("<desc>(.*)</desc>", FIGURE.read_text(encoding="utf-8")).group(1)
-    assert sorted(times) == sorted(re.findall(r"[\d.]+ [µm]s", described))
+def test_alternative_texts_have_the_numbers_of_the_figures():
+    texts = {ROOT / path: " ".join(text.split()) for text, path in re.findall(r"!\[([^]]*)\]\(([^)]*)\)", README)}
+    described = {FOLDER / f"{name}.svg": re.search("<desc>(.*)</desc>", drawn(name)).group(1) for name in FIGURES}
+    assert texts.keys() == described.keys()
+    for path, text in texts.items():
+        times = re.findall(r"[\d.]+ [µm]s", text)
+        assert sorted(times) == sorted(re.findall(r"[\d.]+ [µm]s", described[path]))
+        assert times or described[path].startswith(f"{text}. ")
 
 
 FINDINGS = re.findall(r"^\d\. (.*?)(?=^\d\. |^$)", README, re.DOTALL | re.MULTILINE)

@@ -73,7 +73,7 @@ def _run(suite: Suite, args: Namespace) -> int:
     bad = bad_lines(measured)
     for line in bad:
         warn(line)
-    of_report = suite.selection if suite.NAME == THROUGHPUT else ""
+    of_report = suite.selection if suite.NAME == THROUGHPUT else suite.of_benchmark.strip()
     say(f"records  {directory}")
     say(f"tables   {_command('make tables', suite.selection, args)}")
     say(f"report   {_command('make report', of_report, args)}")

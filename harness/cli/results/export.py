@@ -11,12 +11,13 @@ from deltamark.datagen.schema import scale_factor
 from deltamark.errors import DeltamarkError, naming
 from deltamark.harness.cli.commands import command
 from deltamark.harness.cli.options import add_benchmark
-from deltamark.harness.cli.results.tables import add_machine, benchmark_setting, directory, warn_of_foreign
+from deltamark.harness.cli.results.tables import add_machine, directory, warn_of_foreign
 from deltamark.harness.cli.sweep_options import add_results
 from deltamark.harness.console.console import say, warn
 from deltamark.harness.console.table import counted
 from deltamark.harness.results import store
 from deltamark.harness.results.record import of_queries
+from deltamark.harness.suites.suite import benchmark_setting
 from deltamark.harness.system import machine
 from deltamark.harness.tables.exports import EXPORTS, Encoded, ExportSource
 

@@ -5,19 +5,16 @@ from __future__ import annotations
 import argparse
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from deltamark.errors import DeltamarkError, naming
-from deltamark.harness.benchmarks.cell import CROSSOVER
 from deltamark.harness.cli.commands import command
 from deltamark.harness.cli.results.tables import add_machine, directory
 from deltamark.harness.cli.sweep_options import add_results
 from deltamark.harness.console.console import say
-from deltamark.harness.console.table import Table, brief, markdown
-from deltamark.harness.engines.registry import DEFAULT_SWEEP
-from deltamark.harness.report.chart import Area, Axes, Axis, Frame, Log, Row, drawn, grid, look
-from deltamark.harness.report.document import Markup, joined, tag
+from deltamark.harness.console.table import markdown
+from deltamark.harness.report.figures import FIGURES
 from deltamark.harness.report.page import UNFOLDED
 from deltamark.harness.results import store
 from deltamark.harness.results.record import Record, latest, of_queries
@@ -28,8 +25,7 @@ from deltamark.harness.tables.tpch import tables
 
 ROOT = machine.ROOT
 PAGE, REFERENCE = ROOT / "docs" / "results.md", ROOT / "results" / "reference"
-FIGURE = ROOT / "docs" / "figures" / "maintain-or-recompute.svg"
-FIGURE_SF = "1"
+FOLDER = ROOT / "docs" / "figures"
 BEGIN, END = "<!-- tables: made by make readme -->\n", "<!-- end of tables -->\n"
 
 Headers = Mapping[str, Header]
@@ -43,7 +39,7 @@ def options(parser: argparse.ArgumentParser) -> None:
 
 @command("readme", options)
 def run(args: argparse.Namespace) -> int:
-    """Write tables of the reference records into docs/results.md, and draw the README's figure from them.
+    """Write tables of the reference records into docs/results.md, and draw the figures of the README from them.
 
     The records lie in results/reference; the table of engines and those of the post of 2017 go between the markers of
     the page. `make site` writes all tables.
@@ -55,8 +51,10 @@ def run(args: argparse.Namespace) -> int:
     if measured != REFERENCE:
         _replace(REFERENCE, measured)
     _write(PAGE, with_tables(PAGE.read_text(encoding="utf-8"), section(REFERENCE)))
-    if svg := figure(REFERENCE):
-        _write(FIGURE, svg)
+    records = store.read(REFERENCE).records
+    for name, draw in FIGURES.items():
+        if svg := draw(records):
+            _write(FOLDER / f"{name}.svg", svg)
     return 0
 
 
@@ -115,14 +113,6 @@ def section(reference: Path) -> str:
     return "\n".join(parts)
 
 
-def figure(reference: Path) -> str:
-    """Draw the README's figure; return nothing if the records do not have its numbers."""
-    compared = [each for each in store.read(reference).records if each.engine in DEFAULT_SWEEP]
-    named = {table.name: table for table in tables(of_queries(compared, FIGURE_SF), FIGURE_SF)}
-    table = named.get("crossover")
-    return crossover_figure(table, FIGURE_SF) if table and table.foot else ""
-
-
 def with_tables(page: str, tables_text: str) -> str:
     """Replace the text between the markers."""
     before, begin, rest = page.partition(BEGIN)
@@ -130,101 +120,3 @@ def with_tables(page: str, tables_text: str) -> str:
     if not (begin and end):
         raise DeltamarkError("no place for tables", f"{PAGE}: {BEGIN.strip()} ... {END.strip()}", "restore it")
     return f"{before}{begin}\n{tables_text}\n{end}{after}"
-
-
-AREA = Area(760, 420, 76, 590, 84, 348, (64, 30), 1.25)
-"""Right of the axes are the names of the lines."""
-
-STYLE = """
-svg { font: 13px system-ui, sans-serif; }
-text { fill: #1f2328; } .quiet, .tick { fill: #59636e; } .page { fill: #ffffff; }
-.title { font-size: 17px; font-weight: 600; } .name { font-weight: 600; }
-.middle { text-anchor: middle; } .end { text-anchor: end; }
-.value { stroke: #ffffff; stroke-width: 3; paint-order: stroke; }
-.grid { stroke: #d1d9e0; } .gap { stroke: #59636e; stroke-dasharray: 3 4; }
-.line { fill: none; stroke-width: 2.5; } .band { opacity: 0.16; }
-.look0 .line { stroke: #0969da; } .look0 :not(.line) { fill: #0969da; }
-.look1 .line { stroke: #bc4c00; } .look1 :not(.line) { fill: #bc4c00; }
-@media (prefers-color-scheme: dark) {
-  text { fill: #f0f6fc; } .quiet, .tick { fill: #9198a1; } .page { fill: #0d1117; }
-  .value { stroke: #0d1117; }
-  .grid { stroke: #3d444d; } .gap { stroke: #9198a1; }
-  .look0 .line { stroke: #58a6ff; } .look0 :not(.line) { fill: #58a6ff; }
-  .look1 .line { stroke: #f0883e; } .look1 :not(.line) { fill: #f0883e; }
-}
-"""
-"""Contrast of text with its background is at least 4.5 in both schemes."""
-
-LINES = (("deltamark", "maintains the answer", 20.0), ("DuckDB", "runs the query again", -12.0))
-"""The names of the lines, and the distances of the values below them, in pixels."""
-
-X_TITLE = "rounds per batch (a round inserts one row of each relation)"
-
-
-def crossover_figure(table: Table, sf: str) -> str:
-    """Draw the table `crossover` of several queries, which must have numbers at all batch sizes.
-
-    The figure has a background of its own and follows the color scheme of the reader, so it is legible on every page.
-    """
-    maintained, recomputed = (_rows_of_line(table, number) for number in range(len(LINES)))
-    seconds = [second for row in (*maintained, *recomputed) if row.interval for second in row.interval]
-    axes = Axes(
-        Axis("", Log.over(seconds), lambda value: brief(value).text),
-        Axis(X_TITLE, Log.over(size for size, _ in CROSSOVER), lambda size: f"{size:,.0f}"),
-        AREA,
-    )  # fmt: skip
-    title = "Time to update an answer after a batch of insertions"
-    text = (
-        f"TPC-H at scale factor {sf}, one thread. Lines: geometric mean of {len(table.rows)} queries; "
-        "bands: fastest to slowest query."
-    )
-    description = "; ".join(
-        f"{ours.x:,} rounds: maintained in {brief(ours.value).text}, recomputed in {brief(theirs.value).text}"
-        for ours, theirs in zip(maintained, recomputed, strict=True)
-    )
-    parts = [
-        tag("title", title), tag("desc", description), tag("style", Markup(STYLE)),
-        tag("rect", class_="page", width=AREA.width, height=AREA.height, rx=8),
-        tag("text", title, class_="title", x=20, y=34), tag("text", text, class_="quiet", x=20, y=58),
-        grid(axes), *_gaps(axes, maintained, recomputed), *drawn([*maintained, *recomputed], axes),
-        _words_of_line(axes, maintained, 0), _words_of_line(axes, recomputed, 1),
-    ]  # fmt: skip
-    size = f"0 0 {AREA.width} {AREA.height}"
-    figure = tag("svg", joined(parts), xmlns="http://www.w3.org/2000/svg", viewBox=size, role="img")
-    return f"{figure}\n".replace("><", ">\n<")
-
-
-def _rows_of_line(table: Table, number: int) -> list[Row]:
-    """Return the points of a line: the times of every second column."""
-    assert table.foot
-    return [
-        Row(
-            Frame(""), look(number), "banded", LINES[number][0], {}, table.foot[at].value, x=size,
-            interval=(min(column), max(column)),
-        )
-        for (size, _), at in zip(CROSSOVER, range(1 + number, len(table.headers), 2), strict=False)
-        for column in [[row[at].value for row in table.rows]]
-    ]  # fmt: skip
-
-
-def _gaps(axes: Axes, maintained: Sequence[Row], recomputed: Sequence[Row]) -> Iterator[Markup]:
-    """Draw how many times as long recomputing takes."""
-    for ours, theirs in zip(maintained, recomputed, strict=True):
-        (x, low), (_, high) = axes.at(ours.x, ours.value), axes.at(theirs.x, theirs.value)
-        yield tag("line", class_="gap", x1=x, x2=x, y1=low - 8, y2=high + 8)
-        factor = theirs.value / ours.value
-        text = f"{factor:,.0f}x" if factor >= 10 else f"{factor:.1f}x"
-        yield tag("text", text, class_="name end", x=float(x) - 8, y=(low + high) / 2 + 4.5)
-
-
-def _words_of_line(axes: Axes, rows: Sequence[Row], number: int) -> Markup:
-    """Write the values of a line beside its points, and its name at its end."""
-    name, action, below = LINES[number]
-    places = [axes.at(row.x, row.value) for row in rows]
-    values = [
-        tag("text", brief(row.value).text, class_="middle value", x=x, y=y + below)
-        for row, (x, y) in zip(rows, places, strict=True)
-    ]
-    x, y = float(places[-1][0]) + 40, places[-1][1]
-    named = tag("g", tag("text", name, class_="name", x=x, y=y - 2), class_=f"look{number}")
-    return joined([*values, named, tag("text", action, x=x, y=y + 15)])

@@ -6,7 +6,6 @@ import argparse
 from pathlib import Path
 
 from deltamark.errors import DeltamarkError, naming
-from deltamark.harness.benchmarks.cell import THROUGHPUT
 from deltamark.harness.cli.commands import command
 from deltamark.harness.cli.options import add_benchmark, add_sf
 from deltamark.harness.cli.results.tables import add_machine, dataset_of, directory, warn_of_foreign
@@ -15,7 +14,7 @@ from deltamark.harness.console.console import say
 from deltamark.harness.report.page import ReportData, page
 from deltamark.harness.results import store
 from deltamark.harness.results.commits import known_commits
-from deltamark.harness.results.record import PROJECT, of_queries
+from deltamark.harness.results.record import PROJECT, of_queries, of_suites
 from deltamark.harness.system.machine import ROOT
 
 FILE = "report.html"
@@ -41,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
     warn_of_foreign(stored, machine)
     sf, named = dataset_of(args, stored)
     queries = of_queries(stored.records, sf, args.benchmark)
-    others = [record for record in stored.records if record.suite != THROUGHPUT] if not named else []
+    others = of_suites(stored.records, args.benchmark)
     if not (queries or others):
         raise DeltamarkError("nothing is measured", f"{machine}, {named}SF {sf}", f"make bench {named}SF={sf}")
     commits = known_commits(ROOT, (record.commit for record in queries if record.repository == PROJECT))

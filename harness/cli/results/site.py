@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from deltamark.errors import DeltamarkError, naming
-from deltamark.harness.benchmarks.cell import THROUGHPUT
 from deltamark.harness.cli.commands import command
 from deltamark.harness.cli.results.tables import warn_of_foreign
 from deltamark.harness.cli.sweep_options import add_results
@@ -24,7 +23,7 @@ from deltamark.harness.report.sections.history import history_page
 from deltamark.harness.report.site import Site, first_page
 from deltamark.harness.results import store
 from deltamark.harness.results.commits import KnownCommit, known_commits
-from deltamark.harness.results.record import PROJECT, of_queries
+from deltamark.harness.results.record import PROJECT, of_queries, of_suites
 from deltamark.harness.system.machine import ROOT
 from deltamark.harness.tables.field import Field, MachineRecords
 from deltamark.harness.tables.history import commit_history, relation
@@ -94,10 +93,9 @@ def _machines(directory: Path | None) -> Iterator[MachineRecords]:
 
 def _write_reports(field: Field, of: MachineRecords, known: dict[str, KnownCommit], output: Path) -> None:
     """Write a report for each benchmark and scale factor of a machine."""
-    others = [record for record in of.records if record.suite != THROUGHPUT]
     parts = {part.report: part for part in field.parts if part.directory == of.name}
     for file, part in parts.items():
-        records = of_queries(of.records, part.sf, part.benchmark)
+        records, others = of_queries(of.records, part.sf, part.benchmark), of_suites(of.records, part.benchmark)
         _write(output / file, page(ReportData(records, of.sessions, of.name, part.sf, others, known)))
 
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import shlex
 from collections.abc import Collection
 from functools import partial
 from pathlib import Path
 
 from deltamark.errors import DeltamarkError, unknown
-from deltamark.harness.benchmarks.benchmark import DEFAULT, benchmark
+from deltamark.harness.benchmarks.benchmark import benchmark
 from deltamark.harness.benchmarks.cell import THROUGHPUT
 from deltamark.harness.cli.commands import command
 from deltamark.harness.cli.options import add_benchmark, add_sf
@@ -17,8 +16,9 @@ from deltamark.harness.cli.sweep_options import add_results, add_suite
 from deltamark.harness.console.console import say, terminal_width, warn
 from deltamark.harness.console.table import FORMATS, Table, text
 from deltamark.harness.results import store
-from deltamark.harness.results.record import Record, of_queries
+from deltamark.harness.results.record import Record, of_queries, of_suites
 from deltamark.harness.suites.registry import SUITES
+from deltamark.harness.suites.suite import benchmark_setting
 from deltamark.harness.system import machine
 from deltamark.harness.tables.tpch import GROWTH, bench_command, growth
 
@@ -90,29 +90,27 @@ def dataset_of(args: argparse.Namespace, stored: store.StoredRecords) -> tuple[s
     return scale, benchmark_setting(args.benchmark)
 
 
-def benchmark_setting(name: str) -> str:
-    """Return the setting of a benchmark, followed by a blank, or nothing for the default one."""
-    return "" if name == DEFAULT else f"BENCHMARK={shlex.quote(name)} "
-
-
 def directory(args: argparse.Namespace) -> Path:
     path: Path = args.results / (args.machine or machine.name(machine.facts()))
     return path
 
 
 def records(args: argparse.Namespace, others: Collection[str] = ()) -> list[Record]:
-    """Read the records of the selected suite, for TPC-H of the scale factor; raise an error if there are none.
+    """Read the records of the selected suite and benchmark; raise an error if there are none.
+
+    Those of queries are of the scale factor alone.
 
     others: suites whose records are read, too.
     """
     path = directory(args)
     stored = store.read(path)
     warn_of_foreign(stored, path)
-    of_suite: list[Record] = [record for record in stored.records if record.suite == args.suite]
-    dataset, setting = f"suite {args.suite}", f"SUITE={args.suite}"
+    named = benchmark_setting(args.benchmark)
+    dataset, setting = f"{named}suite {args.suite}", f"{named}SUITE={args.suite}"
+    of_suite = [record for record in of_suites(stored.records, args.benchmark) if record.suite == args.suite]
     if args.suite == THROUGHPUT:
         sf, named = dataset_of(args, stored)
-        of_suite = [*of_queries(of_suite, sf, args.benchmark)]
+        of_suite = of_queries(stored.records, sf, args.benchmark)
         dataset, setting = f"{named}SF {sf}", f"{named}SF={sf}"
     if not of_suite:
         raise DeltamarkError("nothing is measured", f"{path}, {dataset}", f"make bench {setting}")

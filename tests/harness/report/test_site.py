@@ -10,7 +10,7 @@ from html.parser import HTMLParser
 import msgspec
 import pytest
 from support.harness.report_records import RECORDS, REPORT, SESSIONS, record
-from support.harness.site_records import MACHINES, OTHER, field
+from support.harness.site_records import MACHINES, OF_ANOTHER_BENCHMARK, OTHER, field
 
 from deltamark.harness.cli.main import main
 from deltamark.harness.cli.results import site
@@ -50,6 +50,25 @@ def test_the_first_table_begins_with_the_answers_of_every_engine(html):
     assert "1 refused" in of["chdb-views"][1]
     assert "WRONG" in of["turso"][1]
     assert "recomputes" in of["duckdb"][0]
+
+
+def test_grades_of_another_benchmark_change_no_row_of_the_first_table(html):
+    one, two = MACHINES
+    more = replace(one, records=[*one.records, *OF_ANOTHER_BENCHMARK])
+    assert rows(first_page(Site(Field([more, two]), "../..", "history.html"))) == rows(html)
+
+
+def test_a_report_has_the_grades_of_its_benchmark(tmp_path):
+    of_tpcds = record(benchmark="tpcds", cell="of TPC-DS")
+    written(tmp_path, replace(MACHINES[0], records=[*MACHINES[0].records, of_tpcds, *OF_ANOTHER_BENCHMARK]))
+    assert main(["site", "--results", str(tmp_path)]) == 0
+    tables = {
+        file.name: {*re.findall(r'id="table-((?:coverage|certificates)-[^"]+)"', file.read_text())}
+        for file in (tmp_path / "site").glob("one-*.html")
+    }
+    assert tables == {
+        "one-sf1.html": {"coverage-sf-0-1"}, "one-tpcds-sf1.html": {"coverage-tpcds-sf-1", "certificates-tpcds"},
+    }  # fmt: skip
 
 
 def test_the_page_loads_nothing(html):

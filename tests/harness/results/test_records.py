@@ -15,7 +15,16 @@ from deltamark.errors import DeltamarkError
 from deltamark.harness.benchmarks.cell import THROUGHPUT, Cell
 from deltamark.harness.cli.main import main
 from deltamark.harness.results import store
-from deltamark.harness.results.record import SPREAD, EngineInfo, Origin, blank_record, of_queries, upgraded
+from deltamark.harness.results.record import (
+    SPREAD,
+    EngineInfo,
+    Origin,
+    Record,
+    blank_record,
+    of_queries,
+    of_suites,
+    upgraded,
+)
 from deltamark.harness.suites.plan import Effort, Plan
 
 ORIGIN = Origin("code", "versions", "commit", "session")
@@ -32,6 +41,20 @@ def test_a_record_survives_its_line():
     assert upgraded(msgspec.json.encode(made)) == made
     assert made.rate == 400
     assert made.variant == "data"
+
+
+@pytest.mark.parametrize(
+    ("suite", "dataset", "benchmark"),
+    [
+        ("coverage", "SF 0.1", "tpch"), ("coverage", "tpcds, SF 1", "tpcds"), ("shared", "SF 1 q03 q05", "tpch"),
+        ("coverage", "a, SF b?keys=c:d,e:f, SF 1", "a, SF b?keys=c:d,e:f"), ("growth", "tpcds", "tpcds"),
+        ("graph", "rmat:18", "tpch"), ("loops", "10 nodes, 100 edges, 1 roots", "tpch"),
+    ],
+)  # fmt: skip
+def test_a_row_of_a_table_has_the_benchmark_of_its_dataset(suite, dataset, benchmark):
+    made = Record(suite=suite, params={"dataset": dataset, "row": "q01"})
+    assert made.benchmark == benchmark
+    assert of_suites([made, record()], benchmark) == [made]
 
 
 FIRST_VERSION = {

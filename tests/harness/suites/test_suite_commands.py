@@ -6,6 +6,7 @@ import re
 
 import pytest
 from support.harness.records import changed
+from support.harness.site_records import GRADES, OF_ANOTHER_BENCHMARK
 from support.harness.suite_records import (
     HEADER,
     MOTIFS,
@@ -13,6 +14,7 @@ from support.harness.suite_records import (
     FakeCells,
     distances,
     fails,
+    growths,
     least_memory,
     load,
     measured,
@@ -80,6 +82,21 @@ def test_tables_are_made_from_records_alone(kept, capsys):
     assert "unknown table: statik; did you mean static-rmat-7" in capsys.readouterr().err
     assert main([*words[:1], "SUITE=shared", *words[2:]]) == 2
     assert "nothing is measured: " in capsys.readouterr().err
+
+
+def test_tables_are_those_of_the_benchmark(kept, capsys):
+    with store.writing(kept / "machine") as writer:
+        writer.add([*GRADES, *OF_ANOTHER_BENCHMARK, *growths("q01", "embedded", 0.0)])
+
+    def printed(suite, *words):
+        assert main(["tables", f"SUITE={suite}", *words, f"RESULTS={kept}", "MACHINE=machine"]) == 0
+        return {*re.findall(r"\bq\d\d\b", capsys.readouterr().out)}
+
+    assert (printed("coverage"), printed("coverage", "BENCHMARK=tpcds")) == ({"q01", "q04"}, {"q96"})
+    assert (printed("growth"), printed("growth", "BENCHMARK=tpcds")) == ({"q01"}, {"q96"})
+    words = ["tables", "SUITE=coverage", "BENCHMARK=ssb", f"RESULTS={kept}", "MACHINE=machine"]
+    assert main(words) == 2
+    assert "make bench BENCHMARK=ssb SUITE=coverage" in capsys.readouterr().err
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from deltamark.harness.results.record import SPREAD, Record
 
 FIELDS = Record.__struct_fields__
 PARAMETERS = {"query", "sf", "variant", "is_default", "workload", "engine", "logical", "physical", "workers", "sample"}
-PARAMETERS |= {"dataset", "table", "row"}
+PARAMETERS |= {"benchmark", "dataset", "table", "row"}
 
 
 def changed(record, **changes):

@@ -33,6 +33,9 @@ INTERRUPT = 130
 
 FINE = "LOGICAL=1 PHYSICAL=100000"
 
+OF_TEXTS = "embedded,datafusion,polars,hyper,pgwire,chdb,pg-triggers,pglite,turso,chdb-views,spark-native,flink"
+"""The engines that take the text of a query and NULL in its inputs."""
+
 STEPS: Mapping[str, Sequence[str]] = {
     "grid": ["SF=1"],
     "engines": [
@@ -74,6 +77,7 @@ STEPS: Mapping[str, Sequence[str]] = {
         "SF=1 ENGINES=spark-sql RUNS=1 SAMPLE=6",
         "SF=1 ENGINES=embedded LOGICAL=100000,1000000 PHYSICAL=1 WORKERS=1",
     ],
+    "texts": [f"SUITE=coverage BENCHMARK=tpcds SF=0.01 ENGINES={OF_TEXTS} TIMEOUT=60"],
 }
 """The settings of `bench`, by step. The first steps make the tables of the README."""
 
